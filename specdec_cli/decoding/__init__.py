@@ -1,0 +1,1 @@
+"""The algorithm: processed distributions, verification, the round, the governor. numpy only, no I/O."""

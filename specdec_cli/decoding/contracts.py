@@ -1,0 +1,267 @@
+"""The words the parts share: frozen records, and the protocols of target, drafter, constraint and governor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.int64]
+
+
+class FinishReason(StrEnum):
+    """Why a run ended."""
+
+    END = "end"  # an end-of-generation token
+    STOP = "stop"  # a stop string
+    LENGTH = "length"  # the token budget
+    CONTEXT = "context"  # the context is full
+    GRAMMAR = "grammar"  # nothing the grammar allows can follow
+    INTERRUPTED = "interrupted"
+
+
+class Kind(StrEnum):
+    """Where the token that the target adds at the end of a round came from."""
+
+    RECOVERED = "recovered"  # it replaces the first draft token that was not accepted
+    BONUS = "bonus"  # all draft tokens were accepted (or there were none) and the last row gives one more
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """What turns a row of logits into the processed distribution. The defaults are llama.cpp's."""
+
+    temperature: float = 0.8  # <= 0 is greedy
+    top_k: int = 40  # <= 0 is off
+    top_p: float = 0.95  # >= 1 is off
+    min_p: float = 0.05  # <= 0 is off
+    repeat_penalty: float = 1.0  # 1 is off
+    repeat_last_n: int = 64  # tokens, prompt included; 0 is off, -1 the whole context
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)  # token id -> added to its logit; -inf forbids it
+    seed: int = 0
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature <= 0
+
+    @property
+    def penalised(self) -> bool:
+        return self.repeat_last_n != 0 and (
+            self.repeat_penalty != 1.0 or self.presence_penalty != 0.0 or self.frequency_penalty != 0.0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A processed distribution, sparse: ids (m,) by falling probability, probs (m,) float64 that sum to one.
+
+    An empty law (m = 0) says that no token is legal.
+    """
+
+    ids: Ids
+    probs: npt.NDArray[np.float64]
+
+    def prob(self, token: int) -> float:
+        """The probability of one token; 0 for a token outside the law."""
+        at = np.flatnonzero(self.ids == token)
+        return float(self.probs[at[0]]) if at.size else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How far to draft this round. Made before anything of the round is sampled."""
+
+    n_max: int  # longest draft; 0 is plain decoding
+    n_min: int = 0  # do not stop before so many tokens
+    p_min: float = 0.0  # stop before a token whose peak q is lower
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a drafter proposes: target token ids, and for each the distribution it was drawn from.
+
+    q[i] is None where the drafter is deterministic (a point mass on tokens[i]). peak[i] = max q[i], known before the draw;
+    prob[i] = q[i](tokens[i]), known after it; NaN where the drafter has neither. parents is None for a chain.
+    """
+
+    drafter: str
+    tokens: tuple[int, ...] = ()
+    q: tuple[Law | None, ...] = ()
+    peak: tuple[float, ...] = ()
+    prob: tuple[float, ...] = ()
+    parents: tuple[int, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def cut(self, n: int) -> Proposal:
+        """The first n tokens of the proposal."""
+        if n >= len(self.tokens):
+            return self
+        return Proposal(self.drafter, self.tokens[:n], self.q[:n], self.peak[:n], self.prob[:n])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What verification made of a proposal.
+
+    next_token is None when no token is legal at that place. p and q hold the target's and the drafter's probability of each
+    judged draft token: the accepted ones, and the one that was refused.
+    """
+
+    n_accepted: int
+    next_token: int | None
+    kind: Kind
+    p: tuple[float, ...] = ()
+    q: tuple[float, ...] = ()
+
+    @property
+    def n_judged(self) -> int:
+        return len(self.p)
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """One pass through a model. rows: (n, n_vocab) float32, a view that the model's next pass overwrites."""
+
+    rows: Rows
+    seconds: float
+    width: int  # tokens in the pass, throw-away tokens included
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPass:
+    """Progress of the prompt: a piece went through the target."""
+
+    n_done: int  # prompt tokens in the cache now
+    n_total: int  # prompt tokens that the prompt passes cover
+    n_reused: int  # of these, taken over from the cache
+    seconds: float  # of this piece
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round, as it was committed."""
+
+    index: int  # 0 for the first round of a run
+    position: int  # of the first emitted token, in tokens from the start of the context
+    proposal: Proposal  # as it was verified
+    n_accepted: int  # draft tokens that verification accepted
+    kind: Kind
+    emitted: tuple[int, ...]  # committed tokens, after cutting
+    text: str  # newly shown text (what may still become a stop string or half a character is held back)
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    width: int  # tokens in the target's pass, throw-away tokens included
+    n_invalid: int  # drafted ids that are not tokens of the target: counted as drafted and refused
+    draft_s: float
+    pass_s: float
+    host_s: float  # everything else of the round
+    finish: FinishReason | None = None
+
+    @property
+    def n_drafted(self) -> int:
+        return len(self.proposal)
+
+
+class PassAborted(Exception):
+    """A pass was stopped because the person asked for it. The caches are truncated by whoever catches it."""
+
+
+class Constraint(Protocol):
+    """A grammar: which tokens may follow. The committed state advances by emitted tokens; others work on copies."""
+
+    def allowed(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Whether each of the ids may follow; ids: (m,), result: (m,)."""
+
+    def advance(self, token: int) -> None:
+        """Take one token, which allowed() must have found legal."""
+
+    def copy(self) -> Constraint: ...
+
+
+class Noise(Protocol):
+    """Counter-based randomness: a pure function of its key and what it is asked for."""
+
+    def gumbel(self, position: int, ids: Ids) -> npt.NDArray[np.float64]: ...
+
+    def uniform(self, position: int) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """How a token is drawn at a place: the processing, the noise, and the constraint's state at the committed context."""
+
+    params: SamplingParams
+    noise: Noise
+    constraint: Constraint | None = None
+
+
+class Target(Protocol):
+    """A model with a cache of one sequence."""
+
+    @property
+    def n_vocab(self) -> int: ...
+
+    @property
+    def n_ctx(self) -> int:
+        """Tokens that the cache may hold."""
+
+    @property
+    def max_pass(self) -> int:
+        """Tokens that one pass may hold."""
+
+    @property
+    def n_cached(self) -> int:
+        """Tokens in the cache."""
+
+    def decode(self, tokens: Sequence[int]) -> PassResult:
+        """Append tokens to the cache in one pass that returns a row of logits for each.
+
+        Raises PassAborted, BackendError.
+        """
+
+    def feed(self, tokens: Sequence[int]) -> float:
+        """Append tokens in one pass without logits; returns seconds. Raises PassAborted, BackendError."""
+
+    def keep(self, n: int) -> None:
+        """Truncate the cache to its first n tokens. Raises BackendError when the cache cannot go back."""
+
+
+class Drafter(Protocol):
+    """Proposes tokens. Brings its own state into line with the context it is given."""
+
+    @property
+    def name(self) -> str: ...
+
+    def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
+        """Propose up to plan.n_max tokens to follow context; fewer, or none, is normal.
+
+        context: all committed tokens. changed: the lowest position that may differ from what this drafter saw last.
+        sampler: the processing and noise to draw with; its constraint is the drafter's own copy. Raises PassAborted.
+        """
+
+    def observe(self, result: PassResult, verdict: Verdict) -> None:
+        """See the target's pass over the last proposal, and what came of it."""
+
+    def settle(self, n: int) -> None:
+        """Keep nothing beyond the first n tokens of the context (after an interruption)."""
+
+
+class Governor(Protocol):
+    """Decides how far to draft."""
+
+    def plan(self, room: int) -> Plan:
+        """The plan of the next round, of which at most room draft tokens fit. Has seen no sampled token of it."""
+
+    def trim(self, proposal: Proposal) -> Proposal:
+        """Shorten a proposal before its pass, only where that cannot bias."""
+
+    def observe(self, done: Round) -> None: ...
