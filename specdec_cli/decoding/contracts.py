@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -60,7 +60,7 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A processed distribution, sparse: ids (m,) by falling probability, probs (m,) float64 that sum to one.
+    """A processed distribution, sparse: ids (m,) in no promised order, probs (m,) float64 that sum to one.
 
     An empty law (m = 0) says that no token is legal.
     """
@@ -97,6 +97,7 @@ class Proposal:
     peak: tuple[float, ...] = ()
     prob: tuple[float, ...] = ()
     parents: tuple[int, ...] | None = None
+    pass_s: float = 0.0  # seconds of the drafter's own passes; 0 for a drafter without a model
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -105,7 +106,7 @@ class Proposal:
         """The first n tokens of the proposal."""
         if n >= len(self.tokens):
             return self
-        return Proposal(self.drafter, self.tokens[:n], self.q[:n], self.peak[:n], self.prob[:n])
+        return replace(self, tokens=self.tokens[:n], q=self.q[:n], peak=self.peak[:n], prob=self.prob[:n])
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +162,22 @@ class Round:
     q: tuple[float, ...]
     width: int  # tokens in the target's pass, throw-away tokens included
     n_invalid: int  # drafted ids that are not tokens of the target: counted as drafted and refused
-    draft_s: float
-    pass_s: float
+    draft_s: float  # the drafter's own passes
+    pass_s: float  # the target's pass
     host_s: float  # everything else of the round
-    finish: FinishReason | None = None
+    at_s: float  # time.perf_counter() when it was committed
 
     @property
     def n_drafted(self) -> int:
         return len(self.proposal)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last thing a run yields: why it ended, and text that was held back until now."""
+
+    finish: FinishReason
+    text: str
 
 
 class PassAborted(Exception):
@@ -222,8 +231,8 @@ class Target(Protocol):
     def n_cached(self) -> int:
         """Tokens in the cache."""
 
-    def decode(self, tokens: Sequence[int]) -> PassResult:
-        """Append tokens to the cache in one pass that returns a row of logits for each.
+    def decode(self, tokens: Sequence[int], *, last_only: bool = False) -> PassResult:
+        """Append tokens to the cache in one pass that returns a row of logits for each, or for the last only.
 
         Raises PassAborted, BackendError.
         """
