@@ -183,7 +183,10 @@ def _admit(proposal: Proposal, n_vocab: int, end_tokens: frozenset[int]) -> tupl
 
 
 def _commit(sequence: Sequence, accepted: tuple[int, ...], next_token: int | None) -> tuple[tuple[int, ...], str]:
-    """Append what the round emits, cut at an end token, a stop string, the budget, a full context; returns it and its shown text."""
+    """Append what the round emits, cut at an end token, a stop string, the budget, a full context.
+
+    Returns the committed tokens and their shown text.
+    """
     job, shown, n_before = sequence.job, [], len(sequence.context)
     for token in accepted if next_token is None else (*accepted, next_token):
         sequence.context.append(token)

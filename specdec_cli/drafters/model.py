@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from specdec_cli.decoding.contracts import Ids, Law, PassResult, Plan, Proposal, Sampler, Target, Verdict
 from specdec_cli.decoding.sampling import Row, Walk, certainty
+from specdec_cli.drafters import MODEL
 
-NAME = "model"
 _FEW = 16  # tokens to catch up on in one pass; more go through as the target passes a prompt
 
 
@@ -22,7 +22,7 @@ class ModelDrafter:
     target; they are masked out of q before the draw, and q is renormalised.
     """
 
-    name = NAME
+    name = MODEL
 
     def __init__(self, model: Target, n_shared: int, undraftable: Ids, end_tokens: frozenset[int]) -> None:
         self._model = model
@@ -87,7 +87,7 @@ class ModelDrafter:
         result = self._model.decode(tokens, last_only=True)
         self._pass_s += result.seconds
         self._cached.extend(tokens)
-        row = result.rows[-1][: self._n_shared]
+        row: Row = result.rows[-1, : self._n_shared]
         row[self._undraftable] = -np.inf
         return row
 

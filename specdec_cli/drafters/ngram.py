@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from specdec_cli.decoding.contracts import PassResult, Plan, Proposal, Sampler, Verdict
+from specdec_cli.drafters import NGRAM
 
-NAME = "ngram"
 N_MIN = 2  # tokens that must match
 N_MAX = 16  # longer matches count as equal, and the most recent of them wins
 
@@ -17,7 +17,7 @@ N_MAX = 16  # longer matches count as equal, and the most recent of them wins
 class NgramDrafter:
     """Longest match of the context's end, then the most recent. The work of a round does not grow with the context."""
 
-    name = NAME
+    name = NGRAM
 
     def __init__(self) -> None:
         # For each n: the n tokens -> the place after their most recent occurrence that has a next token.
