@@ -225,7 +225,11 @@ class Target(Protocol):
 
     @property
     def max_pass(self) -> int:
-        """Tokens that one pass may hold."""
+        """Rows of logits that one pass may ask for."""
+
+    @property
+    def max_piece(self) -> int:
+        """Tokens that one prompt pass may hold."""
 
     @property
     def n_cached(self) -> int:

@@ -162,7 +162,7 @@ def _pass_prompt(sequence: Sequence, target: Target) -> Iterator[PromptPass]:
     n_total = len(sequence.job.prompt) - 1
     n_reused = n_done = target.n_cached
     while sequence.finish is None and n_done < n_total:
-        piece = sequence.job.prompt[n_done : min(n_done + target.max_pass, n_total)]
+        piece = sequence.job.prompt[n_done : min(n_done + target.max_piece, n_total)]
         seconds = target.feed(piece)
         n_done += len(piece)
         yield PromptPass(n_done, n_total, n_reused, seconds)

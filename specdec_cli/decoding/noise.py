@@ -43,7 +43,7 @@ class CounterNoise:
     def gumbel(self, position: int, ids: Ids) -> npt.NDArray[np.float64]:
         """Standard Gumbel noise for token ids (m,) at a position; result (m,)."""
         bits = _mix_lanes(_mix(self.key ^ _mix(position)), ids.astype(np.uint64))
-        u = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        u = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52  # in (0, 1): one bit more would round to 1
         return np.asarray(-np.log(-np.log(u)), dtype=np.float64)
 
     def uniform(self, position: int) -> float:
@@ -53,7 +53,7 @@ class CounterNoise:
 
 def noise_for(seed: int, *words: int) -> CounterNoise:
     """Noise keyed by a seed and any number of small integers (stream, round)."""
-    key = _mix(seed & _MASK)
+    key = _mix(_mix(seed & _MASK))  # twice: a seed and a position, or a word, that change places are not the same key
     for word in words:
         key = _mix(key ^ _mix(word & _MASK))
     return CounterNoise(key)

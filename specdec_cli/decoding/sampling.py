@@ -145,14 +145,17 @@ def _greedy(row: Row, constraint: Constraint | None) -> Law:
 
 def _candidates(row: Row, params: SamplingParams, constraint: Constraint | None) -> Ids:
     """Ids that top-k leaves, falling by logit; without top-k, at least those that top-p and min-p can leave."""
-    _refuse_nan(row.max())
+    peak = row.max()
+    _refuse_nan(peak)
+    if peak == -math.inf:
+        return _NOBODY.ids
     if params.top_k > 0:
         k = min(params.top_k, row.size)
         return largest(row, k) if constraint is None else _legal(row, k, constraint)
     if constraint is not None:
         return _legal(row, row.size, constraint)
     if params.top_p >= 1:
-        floor = row.max() + math.log(min(params.min_p, 1.0)) if params.min_p > 0 else -math.inf
+        floor = peak + math.log(min(params.min_p, 1.0)) if params.min_p > 0 else -math.inf
         ids = np.flatnonzero(row >= floor)
         return ids[np.argsort(-row[ids], kind="stable")]
     total = _total_mass(row, int(row.argmax()), None)

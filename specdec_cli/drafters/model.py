@@ -77,8 +77,8 @@ class ModelDrafter:
             self._model.keep(n_common)
         del self._cached[n_common:]
         if len(context) - n_common > _FEW or n_common == 0:
-            for start in range(n_common, len(context) - 1, self._model.max_pass):
-                piece = context[start : min(start + self._model.max_pass, len(context) - 1)]
+            while (n := len(self._cached)) < len(context) - 1:
+                piece = context[n : min(n + self._model.max_piece, len(context) - 1)]
                 self._pass_s += self._model.feed(piece)
                 self._cached.extend(piece)
         return self._decode(context[len(self._cached) :])

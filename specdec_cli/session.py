@@ -1,0 +1,310 @@
+"""Builds target, drafter and governor from settings, and runs prompts through them: the only place that puts them together."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from specdec_cli import drafters, exact
+from specdec_cli.decoding.contracts import Constraint, Drafter, SamplingParams, Target
+from specdec_cli.decoding.governor import FixedGovernor
+from specdec_cli.decoding.loop import Event, Job, Sequence, generate
+from specdec_cli.decoding.verification import Rule
+from specdec_cli.decoding.widths import PaddedTarget, WidthReport
+from specdec_cli.drafters.model import ModelDrafter
+from specdec_cli.drafters.ngram import NgramDrafter
+from specdec_cli.errors import ModelFileError, PairError, PromptError, SpecdecError, UsageError
+from specdec_cli.gguf.kinds import check_runnable
+from specdec_cli.gguf.reader import read_header
+from specdec_cli.gguf.vocabulary import vocabulary
+from specdec_cli.llama.context import Context, RollbackKind, find_rollback
+from specdec_cli.llama.interrupt import Interrupt
+from specdec_cli.llama.model import Model
+from specdec_cli.llama.options import ContextOptions, ModelOptions
+from specdec_cli.pairing.compat import Compatibility, Verdict, require_compatible
+
+
+class Listener(Protocol):
+    """Whoever shows what a session does."""
+
+    def notice(self, sentence: str, /) -> None: ...
+
+    def progress(self, label: str, fraction: float | None, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What a session is built from."""
+
+    target: ModelOptions
+    context: ContextOptions
+    drafter: str = drafters.NONE  # a name of drafters: model, ngram, none
+    draft: ModelOptions | None = None  # for the drafter "model"
+    draft_context: ContextOptions | None = None
+    n_max: int = 4  # longest draft
+    n_min: int = 0
+    p_min: float = 0.0
+    rule: Rule = Rule.MATCH
+    exact: bool = False
+    force: bool = False  # draft although the vocabularies do not fit
+    draft_optional: bool = False  # go on plainly when the draft cannot be used
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One generation: what to say on, and how."""
+
+    prompt: tuple[int, ...]
+    params: SamplingParams
+    n_predict: int = -1
+    stops: tuple[str, ...] = ()
+    constraint: Constraint | None = None
+    ignore_eos: bool = False
+
+
+class Session:
+    """Loaded models and their caches. A context manager; close() frees everything.
+
+    Raises SpecdecError where something cannot start, PassAborted when interrupted while loading.
+    """
+
+    def __init__(self, options: SessionOptions, listener: Listener, interrupt: Interrupt) -> None:
+        self.options = _checked(options)
+        self._listener = listener
+        if self.options.n_max < options.n_max:
+            listener.notice(
+                f"Drafts are {self.options.n_max} tokens at most instead of {options.n_max}: a pass holds"
+                f" {self.options.n_max + 1} (-b {options.context.n_batch}, -ub {options.context.n_ubatch})."
+            )
+        self._interrupt = interrupt
+        self._open: list[Model | Context] = []
+        self._cached: list[int] = []
+        self.widths: WidthReport | None = None
+        self.inexact_from: int | None = None  # where a running check withdrew the claim of --exact
+        try:
+            pair = self._gate()
+            self.model = self._load(self.options.target, "target")
+            self.drafter = self._drafter(pair)
+            self.context, self.target = self._target()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def drafter_name(self) -> str:
+        """The drafter that really runs."""
+        return self.drafter.name if self.drafter is not None else drafters.NONE
+
+    @property
+    def n_ctx(self) -> int:
+        """Tokens that a run may hold, prompt and output."""
+        return self.target.n_ctx
+
+    @property
+    def n_draft_max(self) -> int:
+        """Longest draft: what was asked for, clamped to what a pass may hold."""
+        return min(self.options.n_max, self.target.max_pass - 1) if self.drafter is not None else 0
+
+    def generate(self, request: Request, *, target: Target | None = None) -> Iterator[Event]:
+        """Run a prompt to its end. The cache is reused as far as it holds the prompt's beginning.
+
+        target: a stand-in for the session's own (a recorder around it). Raises PromptError before anything is passed.
+        """
+        self._check_prompt(request.prompt)
+        sequence = Sequence(self.job(request))
+        self._reuse(request.prompt)
+        governor = FixedGovernor(self.n_draft_max, self.options.n_min, self.options.p_min)
+        seen = self.inexact_from
+        try:
+            for event in generate(sequence, target or self.target, self.drafter, governor):
+                yield event
+                if self.inexact_from != seen:
+                    seen = self.inexact_from
+                    self._listener.notice(
+                        f"exact: withdrawn from token {seen} on: two widths of the class gave other bits there."
+                    )
+        finally:
+            self._cached = sequence.context[: self.context.n_cached]
+
+    def job(self, request: Request) -> Job:
+        """The request as the loop takes it."""
+        end_tokens = self.model.vocabulary.end_tokens
+        forbidden = dict.fromkeys(self.model.vocabulary.suppressed, -math.inf)
+        if request.ignore_eos:
+            forbidden |= dict.fromkeys(end_tokens, -math.inf)
+        params = dataclasses.replace(request.params, logit_bias={**request.params.logit_bias, **forbidden})
+        return Job(
+            prompt=request.prompt,
+            n_predict=request.n_predict,
+            params=params,
+            rule=self.options.rule,
+            n_ctx=self.n_ctx,
+            end_tokens=end_tokens,
+            piece=self.model.vocabulary.piece,
+            stops=request.stops,
+            constraint=request.constraint,
+        )
+
+    def close(self) -> None:
+        while self._open:
+            self._open.pop().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def _gate(self) -> Compatibility | None:
+        """Everything that headers can tell, before any weights are read."""
+        header = read_header(self.options.target.path, "target")
+        check_runnable(header, "target")
+        draft = self.options.draft
+        if draft is None:
+            return None
+        try:
+            draft_header = read_header(draft.path, "draft")
+            check_runnable(draft_header, "draft")
+            pair = require_compatible(
+                vocabulary(header, "target"),
+                vocabulary(draft_header, "draft"),
+                self.options.target.path.name,
+                draft.path.name,
+                self.options.force,
+            )
+        except (ModelFileError, PairError) as error:
+            self._without_draft(error)
+            return None
+        for finding in pair.findings:
+            if finding.severity > Verdict.COMPATIBLE:
+                self._listener.notice(f"{finding.sentence} {finding.why}")
+        return pair
+
+    def _without_draft(self, error: SpecdecError) -> None:
+        """Go on without a draft where that was allowed, saying so."""
+        if not self.options.draft_optional:
+            raise error
+        self._listener.notice(f"Decoding plainly: {error.what} {error.why}".strip())
+
+    def _load(self, options: ModelOptions, role: str) -> Model:
+        label = f"loading the {role} {options.path.name}"
+        model = Model(options, role, self._interrupt, lambda fraction: self._listener.progress(label, fraction))
+        self._open.append(model)
+        return model
+
+    def _target(self) -> tuple[Context, Target]:
+        options = self.options
+        n_max = options.n_max if self.drafter is not None else 0
+        n_rows = exact.n_widths(n_max, options.context) if options.exact else n_max + 1
+        n_ctx = options.context.n_ctx or self.model.n_ctx_train
+        n_padding = n_rows - 1 if options.exact else 0
+        asked = dataclasses.replace(options.context, n_ctx=n_ctx + n_padding)
+        context = self._context(self.model, asked, n_rows=n_rows, steady=options.exact)
+        if (options.exact or self.drafter is not None) and find_rollback(context, self._any_token()) is RollbackKind.NONE:
+            self._cannot_go_back()
+        if not options.exact:
+            context.n_ctx = min(context.n_ctx, n_ctx)
+            return context, context
+        self.widths = exact.find_widths(context, lambda fraction: self._listener.progress("exact: comparing widths", fraction))
+        self._listener.notice(exact.price(self.widths))
+        return context, PaddedTarget(context, self.widths.widths, n_ctx, self._withdraw)
+
+    def _cannot_go_back(self) -> None:
+        if self.options.exact:
+            raise UsageError(
+                f"--exact is not possible with {self.options.target.path.name}.",
+                "Its cache cannot drop tokens again (a recurrent or hybrid model), and every exact pass has to.",
+                "Leave --exact out.",
+            )
+        self._listener.notice(
+            "Decoding plainly: the target's cache cannot drop tokens again (a recurrent or hybrid model),"
+            " which every refused draft token needs."
+        )
+        self.drafter = None
+
+    def _drafter(self, pair: Compatibility | None) -> Drafter | None:
+        options = self.options
+        if options.n_max == 0 or options.drafter == drafters.NONE:
+            return None
+        if options.drafter == drafters.NGRAM:
+            return NgramDrafter()
+        if pair is None or options.draft is None:
+            return None
+        try:
+            model = self._load(options.draft, "draft")
+            n_ctx = options.context.n_ctx or self.model.n_ctx_train
+            asked = dataclasses.replace(options.draft_context or options.context, n_ctx=n_ctx)
+            context = self._context(model, asked, n_rows=1)
+            if find_rollback(context, self._any_token()) is RollbackKind.NONE:
+                raise PairError(
+                    f"The draft {options.draft.path.name} cannot be used.",
+                    "Its cache cannot drop tokens again (a recurrent or hybrid model), which every refused token needs.",
+                    "Choose another draft, or use --draft ngram.",
+                )
+        except (ModelFileError, PairError) as error:
+            self._without_draft(error)
+            return None
+        if 0 < model.n_ctx_train < n_ctx:
+            self._listener.notice(
+                f"The draft was trained for {model.n_ctx_train} tokens of context; past that it agrees less (-c is {n_ctx})."
+            )
+        return ModelDrafter(context, pair.n_shared, pair.undraftable, self.model.vocabulary.end_tokens)
+
+    def _context(self, model: Model, options: ContextOptions, *, n_rows: int, steady: bool = False) -> Context:
+        context = Context(model, options, self._interrupt, n_rows=n_rows, steady=steady)
+        self._open.append(context)
+        return context
+
+    def _any_token(self) -> int:
+        return max(self.model.vocabulary.bos, 0)
+
+    def _withdraw(self, position: int) -> None:
+        if self.inexact_from is None:
+            self.inexact_from = position
+
+    def _check_prompt(self, prompt: tuple[int, ...]) -> None:
+        if not prompt:
+            raise PromptError(
+                "The prompt is empty.", "The model has no start token to begin with.", "Give at least one character."
+            )
+        if len(prompt) > self.n_ctx:
+            raise PromptError(
+                f"The prompt has {len(prompt)} tokens.",
+                f"The context holds {self.n_ctx}.",
+                f"Use a longer context (-c {len(prompt) + 512}) or a shorter prompt.",
+            )
+
+    def _reuse(self, prompt: tuple[int, ...]) -> None:
+        """Keep of the cache what the prompt begins with; all but its last token at the most."""
+        n_common = 0
+        while n_common < min(len(self._cached), len(prompt) - 1) and self._cached[n_common] == prompt[n_common]:
+            n_common += 1
+        if n_common < self.context.n_cached:
+            if n_common == 0:
+                self.context.clear()
+            else:
+                self.context.keep(n_common)
+
+
+def _checked(options: SessionOptions) -> SessionOptions:
+    """Refuse combinations that cannot be meant, and fill in what follows from others."""
+    if options.exact and options.rule is Rule.REJECT:
+        raise UsageError(
+            "--exact and --verify reject exclude each other.",
+            "Rejection sampling gives the target's distribution, not the text of plain decoding.",
+            "Use --verify match, or leave --exact out.",
+        )
+    if options.n_min > options.n_max:
+        raise UsageError(
+            f"--draft-min {options.n_min} is more than --draft-max {options.n_max}.", "", "Lower the one or raise the other."
+        )
+    n_pass = min(options.context.n_batch, options.context.n_ubatch)
+    if options.exact and n_pass == 1:
+        raise UsageError("--exact is not possible with passes of one token.", "-b or -ub is 1.", "Use -b 32 -ub 32 or more.")
+    if options.n_max >= n_pass:
+        options = dataclasses.replace(options, n_max=n_pass - 1)
+    return options
