@@ -1,0 +1,1 @@
+"""GGUF headers: metadata and tensor table, bounds-checked; never tensor data."""

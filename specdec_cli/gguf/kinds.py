@@ -1,0 +1,177 @@
+"""Whether a file is a model that can write text at all, decided before llama.cpp is asked to load it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from specdec_cli.errors import ModelFileError
+from specdec_cli.gguf import faults
+from specdec_cli.gguf.constants import Role
+from specdec_cli.gguf.faults import Subject
+from specdec_cli.gguf.header import Header
+from specdec_cli.gguf.vocabulary import vocabulary
+
+_TEXT_MODEL = "Give a model that writes text, such as an instruct or base model."
+_UPDATE = "pip install -U llama-cpp-python"
+_MAX_LAYERS = 512  # LLAMA_MAX_LAYERS
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    what: str
+    fix: str
+
+
+_ENCODER = _Kind("an embedding model", f"It turns text into vectors and writes none. {_TEXT_MODEL}")
+_DIFFUSION = _Kind(
+    "a diffusion language model", f"It fills in text in no fixed order, so tokens cannot be drafted. {_TEXT_MODEL}"
+)
+_DRAFT_HEAD = _Kind(
+    "a draft head, which only runs on top of the model that it was trained for",
+    "Give a whole model as draft, or use --draft ngram, which needs no second model.",
+)
+_AUDIO = _Kind("an audio model", _TEXT_MODEL)
+
+# Names that files bear which llama.cpp either cannot load alone or gets no next-token logits from. Architectures that do
+# run are not listed: llama.cpp itself knows which those are.
+_ARCHITECTURES: dict[str, _Kind] = {
+    "clip": _Kind(
+        "a projector (mmproj), the part of a vision or audio model that reads images or sound",
+        "Give the language model that it belongs to.",
+    ),
+    **dict.fromkeys(
+        (
+            "bert",
+            "modern-bert",
+            "nomic-bert",
+            "nomic-bert-moe",
+            "neo-bert",
+            "jina-bert-v2",
+            "jina-bert-v3",
+            "eurobert",
+            "gemma-embedding",
+            "llama-embed",
+            "t5encoder",
+        ),
+        _ENCODER,
+    ),
+    "t5": _Kind("an encoder-decoder model", f"Only decoder models can be run here. {_TEXT_MODEL}"),
+    **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), _DIFFUSION),
+    **dict.fromkeys(("eagle3", "dflash", "gemma4-assistant"), _DRAFT_HEAD),
+    "wavtokenizer-dec": _AUDIO,
+    "controlvector": _Kind("a control vector, which steers another model", "Give that model."),
+}
+
+_TYPES: dict[str, _Kind] = {
+    "mmproj": _ARCHITECTURES["clip"],
+    "adapter": _Kind("a LoRA adapter, which changes another model", "Give that model, and this file with --lora."),
+    "imatrix": _Kind("an importance matrix, made for quantising", "Give the model that it was made from."),
+}
+
+
+def check_runnable(header: Header, role: Role | None = None) -> None:
+    """Refuse a file that is no decoder model, and values on which llama.cpp would end the process.
+
+    Raises ModelFileError.
+    """
+    subject = Subject(header.path, role)
+    kind = _TYPES.get(header.kind or "")
+    if kind:
+        raise ModelFileError(f"{subject} is {kind.what}.", f"general.type is {header.kind!r}.", kind.fix)
+    architecture = header.architecture
+    if not architecture:
+        raise ModelFileError(
+            f"{subject} does not say what kind of model it is.",
+            "general.architecture is missing, or is not a text.",
+            "Download or convert a model for llama.cpp; a GGUF file of another program cannot be run.",
+        )
+    kind = _ARCHITECTURES.get(architecture)
+    if kind:
+        raise ModelFileError(f"{subject} is {kind.what}.", f"Its architecture is {architecture!r}.", kind.fix)
+    if not header.tensors:
+        raise ModelFileError(
+            f"{subject} holds a vocabulary only.", "It has no tensors.", "Give the model itself; this file tests tokenizers."
+        )
+    _check_attention(header, subject)
+    _check_sizes(header, subject)
+    _check_tokens(header, subject, role)
+
+
+def _check_attention(header: Header, subject: Subject) -> None:
+    pooling = header.own_integer("pooling_type")
+    if pooling:
+        # Only conversions of embedding and reranking models write a pooling type other than none (0).
+        raise ModelFileError(
+            f"{subject} is {'a reranking model' if pooling == 4 else 'an embedding model'}.",
+            f"{header.architecture}.pooling_type is {pooling}.",
+            _ENCODER.fix,
+        )
+    if header.own("attention.causal") is False:
+        raise ModelFileError(
+            f"{subject} does not write text from left to right.",
+            f"{header.architecture}.attention.causal is false.",
+            _TEXT_MODEL,
+        )
+
+
+def _check_sizes(header: Header, subject: Subject) -> None:
+    """llama.cpp asserts these, and a failed assert would end the process."""
+    n_layers = header.n_layers
+    if n_layers is not None and not 1 <= n_layers <= _MAX_LAYERS:
+        raise faults.damaged(subject, f"It has {n_layers} layers; llama.cpp takes 1 to {_MAX_LAYERS}.")
+    n_experts = header.own_integer("expert_count") or 0
+    used = _largest(header.own("expert_used_count"))
+    if used > n_experts or (n_experts and not used):
+        raise faults.damaged(subject, f"It uses {used} experts of {n_experts}.")
+
+
+def _largest(value: object) -> int:
+    if isinstance(value, np.ndarray) and value.size and value.dtype.kind in "iu":
+        return int(value.max())
+    return value if isinstance(value, int) else 0
+
+
+def _check_tokens(header: Header, subject: Subject, role: Role | None) -> None:
+    """llama.cpp also asserts that no two tokens have the same text. It reads a text up to its first zero byte."""
+    if header.text("tokenizer.ggml.model") in ("none", "no_vocab"):
+        raise ModelFileError(
+            f"{subject} has no vocabulary.", "tokenizer.ggml.model says so.", f"It cannot read or write text. {_TEXT_MODEL}"
+        )
+    tokens = vocabulary(header, role).tokens
+    texts = [token.split(b"\0", 1)[0] for token in tokens] if b"\0" in b"".join(tokens) else list(tokens)
+    named = [text or f"[EMPTY_{i}]".encode() for i, text in enumerate(texts)] if b"" in texts else texts
+    if len(set(named)) == len(named):
+        return
+    first, second = _twins(named)
+    raise faults.damaged(subject, f"Its tokens {first} and {second} have the same text {_quoted(named[first])}.")
+
+
+def _twins(texts: Iterable[bytes]) -> tuple[int, int]:
+    """The first pair of positions with equal texts, which is known to exist."""
+    seen: dict[bytes, int] = {}
+    return next((seen[text], i) for i, text in enumerate(texts) if seen.setdefault(text, i) != i)
+
+
+def _quoted(token: bytes) -> str:
+    return repr(token.decode("utf-8", errors="backslashreplace"))
+
+
+def unknown_architecture_error(architecture: str, build_version: str, role: Role | None = None) -> ModelFileError:
+    """llama.cpp does not know the architecture that a file names. build_version: of llama-cpp-python."""
+    return ModelFileError(
+        f"The {f'{role} ' if role else ''}model's architecture {architecture!r} is unknown to this llama.cpp.",
+        f"llama-cpp-python {build_version} does not have it; the model may be newer.",
+        _UPDATE,
+    )
+
+
+def unknown_pretokenizer_error(pre: str, build_version: str, role: Role | None = None) -> ModelFileError:
+    """llama.cpp does not know the pre-tokenizer that a file names. build_version: of llama-cpp-python."""
+    return ModelFileError(
+        f"The {f'{role} ' if role else ''}model's pre-tokenizer {pre!r} is unknown to this llama.cpp.",
+        f"llama-cpp-python {build_version} does not have it; the model may be newer, or wrongly converted.",
+        _UPDATE,
+    )

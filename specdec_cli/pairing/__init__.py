@@ -1,0 +1,1 @@
+"""Whether a draft suits a target, decided from headers alone."""

@@ -1,0 +1,1 @@
+"""The tests mirror the package; what they share is in tests.fakes."""
