@@ -1,0 +1,1 @@
+"""The command line: the only importer of typer. One file for each command."""

@@ -1,0 +1,36 @@
+"""From settings to a session: references become files, names become drafters."""
+
+from __future__ import annotations
+
+from specdec_cli import drafters
+from specdec_cli.decoding.verification import Rule
+from specdec_cli.hub.resolving import resolve
+from specdec_cli.session import Listener, SessionOptions
+from specdec_cli.settings.build import context_options, model_options
+from specdec_cli.settings.resolve import Settings
+from specdec_cli.settings.table import Verify
+
+
+def session_options(settings: Settings, listener: Listener) -> SessionOptions:
+    """What a session is built from. Fetches what is not on this machine. Raises SpecdecError."""
+    target = resolve(settings.value("model", str), "target", listener.progress)
+    choice = settings.value("draft", str)
+    is_file = choice not in drafters.NAMES
+    draft = resolve(choice, "draft", listener.progress, other_forms=drafters.NAMES) if is_file else None
+    if choice == drafters.AUTO:
+        choice = drafters.NONE
+        listener.notice("No draft was named, so this is plain decoding: --draft FILE.gguf or --draft ngram can make it faster.")
+    return SessionOptions(
+        target=model_options(settings, target),
+        context=context_options(settings),
+        drafter=drafters.MODEL if is_file else choice,
+        draft=model_options(settings, draft, draft=True) if draft is not None else None,
+        draft_context=context_options(settings, draft=True),
+        n_max=settings.value("draft_max", int),
+        n_min=settings.value("draft_min", int),
+        p_min=settings.value("draft_p_min", float),
+        rule=Rule(settings.value("verify", Verify)),
+        exact=settings.value("exact", bool),
+        force=settings.value("force", bool),
+        draft_optional=settings.value("draft_optional", bool),
+    )

@@ -1,0 +1,127 @@
+"""What run does once its settings are known: build a session, generate, hand the events to a sink."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from specdec_cli import drafters
+from specdec_cli.cli.opening import session_options
+from specdec_cli.cli.signals import interruptible
+from specdec_cli.decoding.contracts import FinishReason, PassAborted, SamplingParams
+from specdec_cli.decoding.loop import Event
+from specdec_cli.decoding.stats import RunStats
+from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, GrammarError
+from specdec_cli.llama import library
+from specdec_cli.llama.grammar import Grammar
+from specdec_cli.llama.interrupt import Interrupt
+from specdec_cli.llama.model import Model
+from specdec_cli.llama.schema import grammar_from_schema, unenforced_keywords
+from specdec_cli.session import Request, Session
+from specdec_cli.settings.build import sampling_values
+from specdec_cli.settings.resolve import Settings, with_metadata
+from specdec_cli.ui.marks import legend, marked
+from specdec_cli.ui.output import OutputClosed, colour_allowed
+from specdec_cli.ui.sinks import Display, Sink, open_sink
+from specdec_cli.ui.summary import Summary
+
+
+def execute(settings: Settings, prompt: str) -> int:
+    """Complete one prompt; returns the exit code."""
+    interrupt = Interrupt()
+    try:
+        with interruptible(interrupt), open_display(settings) as sink:
+            return _run(settings, prompt, sink, interrupt)
+    except PassAborted:
+        return EXIT_INTERRUPTED
+    except OutputClosed as closed:
+        raise BrokenPipeError from closed
+
+
+def open_display(settings: Settings) -> Sink:
+    """The sink that the display settings and the streams ask for."""
+    display = Display(settings.value("json", bool), settings.value("quiet", bool), settings.value("live", bool))
+    return open_sink(display, sys.stdout, sys.stderr, os.environ)
+
+
+def _run(settings: Settings, prompt: str, sink: Sink, interrupt: Interrupt) -> int:
+    with Session(session_options(settings, sink), sink, interrupt) as session:
+        settings = with_metadata(settings, session.model.metadata)
+        _say_settings(settings, sink)
+        request = Request(
+            prompt=session.encode(prompt, settings.maybe("system_prompt", str), raw=settings.value("raw", bool)),
+            params=SamplingParams(**sampling_values(settings)),
+            n_predict=settings.value("predict", int),
+            stops=settings.value("stop", tuple),
+            constraint=_constraint(settings, session.model, sink),
+            ignore_eos=settings.value("ignore_eos", bool),
+        )
+        stats = RunStats()
+        for event in _shown(settings, session.generate(request), session, sink):
+            stats.add(event)
+            sink.event(event, stats)
+        sink.finish(
+            Summary(
+                stats=stats,
+                drafter=session.drafter_name,
+                seed=request.params.seed,
+                settings={name: (row["value"], row["source"]) for name, row in settings.report().items()},
+                models=described(session),
+            )
+        )
+        return EXIT_INTERRUPTED if stats.finish is FinishReason.INTERRUPTED else EXIT_DONE
+
+
+def described(session: Session) -> dict[str, object]:
+    """The models and the build, for a report."""
+    models: dict[str, object] = {"build": library.build(), "target": _described(session.model)}
+    if session.draft_model is not None:
+        models[drafters.MODEL] = _described(session.draft_model)
+    return models
+
+
+def _described(model: Model) -> dict[str, object]:
+    return {
+        "file": str(model.options.path),
+        "description": model.description,
+        "parameters": model.n_params,
+        "bytes": model.n_bytes,
+        "trained_context": model.n_ctx_train,
+    }
+
+
+def _say_settings(settings: Settings, sink: Sink) -> None:
+    for notice in settings.notices:
+        sink.notice(notice)
+    if settings.value("verbose", bool):
+        for flag, value, origin in settings.rows():
+            sink.notice(f"{flag} = {value} ({origin})")
+
+
+def _shown(settings: Settings, events: Iterator[Event], session: Session, sink: Sink) -> Iterator[Event]:
+    if not settings.value("show_draft", bool):
+        return events
+    sink.notice(legend())
+    return marked(events, session.model.vocabulary.piece, colour=colour_allowed(sys.stdout, os.environ))
+
+
+def _constraint(settings: Settings, model: Model, sink: Sink) -> Grammar | None:
+    """The grammar, from whichever of its four settings is given."""
+    grammar = settings.maybe("grammar", str) or _read(settings.maybe("grammar_file", Path), "grammar")
+    schema = settings.maybe("json_schema", str) or _read(settings.maybe("json_schema_file", Path), "JSON schema")
+    if schema is not None:
+        grammar = grammar_from_schema(schema)
+        if loose := unenforced_keywords(schema):
+            sink.notice(f"The JSON schema is followed but for what no grammar can hold: {', '.join(loose)}.")
+    return Grammar(model.vocabulary.handle, grammar) if grammar is not None else None
+
+
+def _read(path: Path | None, what: str) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GrammarError(f"The {what} file {path} cannot be read.", str(error), "Check the path; it must be UTF-8.") from None
