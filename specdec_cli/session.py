@@ -25,6 +25,7 @@ from specdec_cli.llama.context import Context, RollbackKind, find_rollback
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.model import Model
 from specdec_cli.llama.options import ContextOptions, ModelOptions
+from specdec_cli.llama.template import ChatTemplate, without_written_bos
 from specdec_cli.pairing.compat import Compatibility, Verdict, require_compatible
 
 
@@ -83,6 +84,8 @@ class Session:
         self._interrupt = interrupt
         self._open: list[Model | Context] = []
         self._cached: list[int] = []
+        self._template: ChatTemplate | None = None
+        self.draft_model: Model | None = None
         self.widths: WidthReport | None = None
         self.inexact_from: int | None = None  # where a running check withdrew the claim of --exact
         try:
@@ -98,6 +101,11 @@ class Session:
     def drafter_name(self) -> str:
         """The drafter that really runs."""
         return self.drafter.name if self.drafter is not None else drafters.NONE
+
+    @property
+    def contexts(self) -> tuple[Context, ...]:
+        """The draft's, where there is one, and the target's."""
+        return tuple(opened for opened in self._open if isinstance(opened, Context))
 
     @property
     def n_ctx(self) -> int:
@@ -130,6 +138,39 @@ class Session:
         finally:
             self._cached = sequence.context[: self.context.n_cached]
 
+    def encode(self, prompt: str, system: str | None, *, raw: bool) -> tuple[int, ...]:
+        """The prompt's ids, through the target's chat template where it has one and raw does not skip it.
+
+        Tokenised once, with exactly one start token where the model asks for one. Raises PromptError.
+        """
+        vocabulary, source = self.model.vocabulary, self.model.chat_template
+        text = prompt
+        if not raw and source is not None:
+            if self._template is None:
+                self._template = ChatTemplate(source, vocabulary.spelling(vocabulary.bos), vocabulary.spelling(vocabulary.eos))
+            messages = [{"role": "system", "content": system}] if system is not None else []
+            rendered = self._template.render([*messages, {"role": "user", "content": prompt}])
+            for note in ("The model's chat template is applied; --raw passes the prompt as it is.", *rendered.notes):
+                self._listener.notice(note)
+            text = without_written_bos(rendered.text, vocabulary.spelling(vocabulary.bos), vocabulary.add_bos)
+        elif system is not None:
+            raise PromptError(
+                "A system prompt needs a chat template.",
+                "--raw skips it." if raw else "The model has none.",
+                "Leave -sys out, and put its text at the beginning of the prompt.",
+            )
+        elif not raw:
+            self._listener.notice("The model has no chat template, so the prompt is passed as it is.")
+        ids = vocabulary.tokenize(text, add_special=True, parse_special=True)
+        if not ids and vocabulary.bos >= 0:
+            ids = [vocabulary.bos]
+        return tuple(ids)
+
+    def forget(self) -> None:
+        """Empty the target's cache, so that the next run passes its whole prompt. Drafters see by themselves what changed."""
+        self.context.clear()
+        self._cached = []
+
     def job(self, request: Request) -> Job:
         """The request as the loop takes it."""
         end_tokens = self.model.vocabulary.end_tokens
@@ -150,6 +191,8 @@ class Session:
         )
 
     def close(self) -> None:
+        if self._template is not None:
+            self._template.close()
         while self._open:
             self._open.pop().close()
 
@@ -252,7 +295,10 @@ class Session:
             self._listener.notice(
                 f"The draft was trained for {model.n_ctx_train} tokens of context; past that it agrees less (-c is {n_ctx})."
             )
-        return ModelDrafter(context, pair.n_shared, pair.undraftable, self.model.vocabulary.end_tokens)
+        self.draft_model = model
+        return ModelDrafter(
+            context, pair.n_shared, pair.undraftable, self.model.vocabulary.end_tokens, max(model.vocabulary.eos, 0)
+        )
 
     def _context(self, model: Model, options: ContextOptions, *, n_rows: int, steady: bool = False) -> Context:
         context = Context(model, options, self._interrupt, n_rows=n_rows, steady=steady)

@@ -19,16 +19,18 @@ class ModelDrafter:
     """Keeps its model's cache in line with the context, and decodes no token twice.
 
     n_shared: ids below it exist in both vocabularies. undraftable: (m,) ids below n_shared that mean something else to the
-    target; they are masked out of q before the draw, and q is renormalised.
+    target; they are masked out of q before the draw, and q is renormalised. stand_in: what the model is given for a token of
+    the context that it does not have.
     """
 
     name = MODEL
 
-    def __init__(self, model: Target, n_shared: int, undraftable: Ids, end_tokens: frozenset[int]) -> None:
+    def __init__(self, model: Target, n_shared: int, undraftable: Ids, end_tokens: frozenset[int], stand_in: int = 0) -> None:
         self._model = model
         self._n_shared = n_shared
         self._undraftable = undraftable
         self._end_tokens = end_tokens
+        self._stand_in = stand_in
         self._cached: list[int] = []  # the tokens that the model's cache holds
         self._pass_s = 0.0
 
@@ -76,15 +78,18 @@ class ModelDrafter:
         if n_common < self._model.n_cached:
             self._model.keep(n_common)
         del self._cached[n_common:]
-        if len(context) - n_common > _FEW or n_common == 0:
+        if len(context) - n_common > min(_FEW, self._model.max_piece) or n_common == 0:
             while (n := len(self._cached)) < len(context) - 1:
                 piece = context[n : min(n + self._model.max_piece, len(context) - 1)]
-                self._pass_s += self._model.feed(piece)
+                self._pass_s += self._model.feed(self._known(piece))
                 self._cached.extend(piece)
         return self._decode(context[len(self._cached) :])
 
+    def _known(self, tokens: Sequence[int]) -> list[int]:
+        return [token if token < self._model.n_vocab else self._stand_in for token in tokens]
+
     def _decode(self, tokens: Sequence[int]) -> Row:
-        result = self._model.decode(tokens, last_only=True)
+        result = self._model.decode(self._known(tokens), last_only=True)
         self._pass_s += result.seconds
         self._cached.extend(tokens)
         row: Row = result.rows[-1, : self._n_shared]
