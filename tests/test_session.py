@@ -54,8 +54,9 @@ class Result:
 
 def options(path: Path, drafter: str = drafters.NONE, draft: Path | None = None, **changes: object) -> SessionOptions:
     n_ctx = changes.pop("n_ctx", 1024)
-    n_threads = changes.pop("n_threads", 2)
+    n_threads = changes.pop("n_threads", 2 if changes.get("exact") else 1)
     context = ContextOptions(n_ctx=n_ctx, n_threads=n_threads, flash_attn=FlashAttention.ON)  # type: ignore[arg-type]
+    # One thread makes tests quick on a busy machine; with two, width 1 rounds otherwise and --exact has something to do.
     base = SessionOptions(
         target=ModelOptions(path),
         context=context,
@@ -95,7 +96,7 @@ def run(session: Session, text: str | tuple[int, ...], n: int, params: SamplingP
 
 def test_a_model_as_its_own_draft_accepts_every_token(smollm2: Path) -> None:
     """One thread and flash attention: there all widths agree, so any drift of the draft's cache would show."""
-    chosen = options(smollm2, drafters.MODEL, smollm2, n_threads=1)
+    chosen = options(smollm2, drafters.MODEL, smollm2)
     with opened(chosen) as session:
         result = run(session, STORY, 400)
         assert len(result.tokens) == 400
@@ -133,7 +134,7 @@ class Disturbed:
 
 
 def test_the_drafts_cache_follows_empty_full_and_refused_rounds(smollm2: Path) -> None:
-    with opened(options(smollm2, drafters.MODEL, smollm2, n_threads=1)) as session:
+    with opened(options(smollm2, drafters.MODEL, smollm2)) as session:
         plain = run(session, STORY, 120)
         assert isinstance(session.drafter, ModelDrafter)
         session.drafter = disturbed = Disturbed(session.drafter)
@@ -187,9 +188,9 @@ def test_exact_and_rejection_exclude_each_other(smollm2: Path) -> None:
 
 def test_a_difference_in_the_default_mode_is_proven_to_be_rounding(smollm2: Path, smollm2_q4_0: Path) -> None:
     prompt = "The quick brown fox jumps over the lazy dog near the river bank, and then it runs away. " * 22
-    with opened(options(smollm2)) as session:
+    with opened(options(smollm2, n_threads=2)) as session:
         plain = run(session, prompt, 60)
-    with opened(options(smollm2, drafters.MODEL, smollm2_q4_0)) as session:
+    with opened(options(smollm2, drafters.MODEL, smollm2_q4_0, n_threads=2)) as session:
         request = Request(ids(session, prompt), GREEDY, 60)
         recorder = Recorder(session.target)
         rounds = [event for event in session.generate(request, target=recorder) if isinstance(event, Round)]
@@ -337,7 +338,7 @@ class Stopper:
 
 def test_an_interrupt_stops_a_long_prompt_pass_at_once(smollm2: Path) -> None:
     interrupt = Interrupt()
-    with opened(options(smollm2, n_ctx=8192, n_threads=1), interrupt=interrupt) as session:
+    with opened(options(smollm2, n_ctx=8192), interrupt=interrupt) as session:
         prompt = (100,) * 6000
         with Stopper(interrupt, 0.5):
             started_s = time.perf_counter()
@@ -351,7 +352,7 @@ def test_an_interrupt_stops_a_long_prompt_pass_at_once(smollm2: Path) -> None:
 def test_an_interrupted_run_can_go_on_where_it_stopped(smollm2: Path, drafter: str) -> None:
     interrupt = Interrupt()
     draft = smollm2 if drafter == drafters.MODEL else None
-    with opened(options(smollm2, drafter, draft, n_threads=1), interrupt=interrupt) as session:
+    with opened(options(smollm2, drafter, draft), interrupt=interrupt) as session:
         whole = run(session, STORY, 120)
         for seconds in (0.05, 0.31, 0.62):
             session.forget()

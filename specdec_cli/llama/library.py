@@ -57,6 +57,11 @@ def error_lines() -> list[str]:
     return [text.strip() for level, text in _log if level in (_LEVEL_WARN, _LEVEL_ERROR) and text.strip()]
 
 
+def lines() -> list[str]:
+    """Every line of llama.cpp since clear_log(), as far as they are kept."""
+    return [text.strip() for _, text in _log if text.strip()]
+
+
 def last_error() -> str:
     """llama.cpp's own last error line, or an empty string."""
     errors = [text.strip() for level, text in _log if level == _LEVEL_ERROR and text.strip()]

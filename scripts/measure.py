@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Measure on this machine, with interleaved runs: what drafting brings, the two rules side by side, host time and memory.
+
+    scripts/measure.py speed TARGET DRAFT [--k 5] [--n 128] [--repeats 3]
+    scripts/measure.py rules TARGET DRAFT [--k 3] [--n 96] [--seeds 2]
+    scripts/measure.py host TARGET DRAFT [--k 3] [--n 96]
+    scripts/measure.py rows [--n-vocab 152064]
+    scripts/measure.py memory TARGET DRAFT [--k 5]
+
+Runs alternate, so that a machine whose speed drifts is fair to all of them. Figures are medians, with their range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import psutil
+
+from specdec_cli import drafters
+from specdec_cli.decoding.contracts import Drafter, PassResult, Plan, Proposal, Round, Sampler, SamplingParams, Verdict
+from specdec_cli.decoding.noise import NoNoise
+from specdec_cli.decoding.replay import Recorder, explain, first_difference
+from specdec_cli.decoding.sampling import Walk
+from specdec_cli.decoding.stats import RunStats
+from specdec_cli.decoding.verification import Rule, samplers
+from specdec_cli.llama.interrupt import Interrupt
+from specdec_cli.llama.options import ContextOptions, ModelOptions
+from specdec_cli.session import Request, Session, SessionOptions
+
+CODE = (
+    "Write a Python class for a thread-safe LRU cache with get, put and a time to live for entries.",
+    "Write a Python function that parses a CSV file without the csv module, with quoted fields, and tests for it.",
+    "Implement Dijkstra's shortest path algorithm in Python with a priority queue, with type hints and docstrings.",
+)
+PROSE = (
+    "Write the opening of a story about a lighthouse keeper who finds a letter that was never sent.",
+    "Write a poem about rain on an old tin roof.",
+)
+
+
+class Silent:
+    """Listens, and shows notices on standard error."""
+
+    def notice(self, sentence: str, /) -> None:
+        print(f"note: {sentence}", file=sys.stderr)
+
+    def progress(self, label: str, fraction: float | None, /) -> None: ...
+
+
+@dataclass
+class ArgmaxDraft:
+    """Drafts the most probable tokens although the run samples, as llama.cpp does."""
+
+    inner: Drafter
+    name: str = "arg-max draft"
+
+    def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
+        return self.inner.propose(context, changed, plan, dataclasses.replace(sampler, noise=NoNoise()))
+
+    def observe(self, result: PassResult, verdict: Verdict) -> None:
+        self.inner.observe(result, verdict)
+
+    def settle(self, n: int) -> None:
+        self.inner.settle(n)
+
+
+@dataclass
+class Variant:
+    label: str
+    session: Session
+    runs: list[tuple[RunStats, tuple[int, ...]]] = field(default_factory=list)
+
+    def run(self, request: Request) -> None:
+        self.session.forget()
+        stats, tokens = RunStats(), []
+        for event in self.session.generate(request):
+            stats.add(event)
+            if isinstance(event, Round):
+                tokens.extend(event.emitted)
+        self.runs.append((stats, tuple(tokens)))
+
+
+def session(args: argparse.Namespace, drafter: str, rule: Rule = Rule.MATCH, k: int | None = None) -> Session:
+    context = ContextOptions(n_ctx=2048, n_threads=args.threads)
+    return Session(
+        SessionOptions(
+            target=ModelOptions(args.target),
+            context=context,
+            drafter=drafter,
+            draft=ModelOptions(args.draft) if drafter == drafters.MODEL else None,
+            draft_context=context,
+            n_max=args.k if k is None else k,
+            rule=rule,
+            exact=args.exact,
+        ),
+        Silent(),
+        Interrupt(),
+    )
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def interleave(variants: Sequence[Variant], requests: Sequence[Request], repeats: int) -> None:
+    """Each request through each variant, in turn and in alternating order; the first pass over all is a warm-up."""
+    for variant in variants:
+        variant.run(dataclasses.replace(requests[0], n_predict=16))
+        variant.runs.clear()
+    for repeat in range(repeats):
+        for request in requests:
+            for variant in variants if repeat % 2 == 0 else reversed(variants):
+                variant.run(request)
+
+
+def speed(args: argparse.Namespace) -> None:
+    variants = [Variant("plain", session(args, drafters.NONE)), Variant(f"K = {args.k}", session(args, drafters.MODEL))]
+    plain, drafted = variants
+    for kind, prompts in (("code", CODE), ("prose", PROSE)):
+        for prompt in prompts:
+            ids = plain.session.encode(prompt, None, raw=False)
+            request = Request(ids, SamplingParams(temperature=0), args.n, ignore_eos=True)
+            for variant in variants:
+                variant.runs.clear()
+            interleave(variants, [request], args.repeats)
+            rates = [[stats.generation_tps or math.nan for stats, _ in variant.runs] for variant in variants]
+            ratios = [fast / slow for slow, fast in zip(*rates, strict=True)]
+            stats, tokens = drafted.runs[0]
+            index = first_difference(plain.runs[0][1], tokens)
+            print(
+                f"{kind:5}  plain {median(rates[0]):6.2f} t/s  drafted {median(rates[1]):6.2f} t/s  ratio {spread(ratios)}"
+                f"  acceptance {stats.acceptance_rate or 0:.3f} ({stats.n_accepted}/{stats.n_drafted})"
+                f"  tokens/pass {stats.mean_acceptance_length or 0:.2f}"
+                f"  text {'equal' if index is None else classified(drafted.session, request, index)}",
+                flush=True,
+            )
+
+
+def classified(drafted: Session, request: Request, index: int) -> str:
+    recorder = Recorder(drafted.target)
+    drafted.forget()
+    rounds = [event for event in drafted.generate(request, target=recorder) if isinstance(event, Round)]
+    found = explain(drafted.target, drafted.job(request), recorder, rounds, index)
+    return f"differs at token {index}: {found.cause} (gap {found.gap:.3f}, noise {found.noise:.3f})"
+
+
+def rules(args: argparse.Namespace) -> None:
+    argmax = session(args, drafters.MODEL)
+    assert argmax.drafter is not None
+    argmax.drafter = ArgmaxDraft(argmax.drafter)
+    variants = [
+        Variant("plain", session(args, drafters.NONE)),
+        Variant("reject", session(args, drafters.MODEL, Rule.REJECT)),
+        Variant("match, shared noise", session(args, drafters.MODEL)),
+        Variant("match, arg-max draft", argmax),
+    ]
+    for temperature in (0.8, 1.0):
+        requests = [
+            Request(
+                variants[0].session.encode(prompt, None, raw=False),
+                SamplingParams(temperature=temperature, seed=seed),
+                args.n,
+                ignore_eos=True,
+            )
+            for prompt in (*CODE, *PROSE)
+            for seed in range(args.seeds)
+        ]
+        for variant in variants:
+            variant.runs.clear()
+        interleave(variants, requests, 1)
+        rates = {v.label: [stats.generation_tps or math.nan for stats, _ in v.runs] for v in variants}
+        for variant in variants:
+            accepted = sum(stats.n_accepted for stats, _ in variant.runs)
+            drafted = sum(stats.n_drafted for stats, _ in variant.runs)
+            rounds = sum(stats.n_rounds for stats, _ in variant.runs)
+            ratios = [a / b for a, b in zip(rates[variant.label], rates["plain"], strict=True)]
+            print(
+                f"temperature {temperature}  {variant.label:21} x plain {spread(ratios)}"
+                f"  total {sum(rates[variant.label]) / sum(rates['plain']):.3f}"
+                f"  acceptance {accepted / max(drafted, 1):.3f} ({accepted}/{drafted})"
+                f"  tokens/pass {1 + accepted / rounds:.2f}",
+                flush=True,
+            )
+
+
+def host(args: argparse.Namespace) -> None:
+    drafted = Variant("drafted", session(args, drafters.MODEL))
+    for label, params in (("greedy", SamplingParams(temperature=0)), ("sampling", SamplingParams(temperature=0.8))):
+        drafted.runs.clear()
+        prompts = [drafted.session.encode(prompt, None, raw=False) for prompt in CODE]
+        interleave([drafted], [Request(ids, params, args.n, ignore_eos=True) for ids in prompts], 1)
+        shares = [s.host_s / (s.host_s + s.pass_s + s.draft_s) for s, _ in drafted.runs]
+        print(f"{label}: host share of a round {100 * median(shares):.2f} % ({100 * max(shares):.2f} % at most)")
+
+
+def rows(args: argparse.Namespace) -> None:
+    """Milliseconds of host time a verified row at a large vocabulary."""
+    generator = np.random.default_rng(0)
+    made = [(generator.gumbel(size=args.n_vocab) * 2).astype(np.float32) for _ in range(32)]
+    for label, params in (("greedy", SamplingParams(temperature=0)), ("sampling", SamplingParams())):
+        walk = Walk(samplers(Rule.MATCH, params, None, 0)[1], [1])
+        times = []
+        for row in made * 4:
+            started_s = perf_counter()
+            walk.draw(walk.law(row))
+            times.append((perf_counter() - started_s) * 1000)
+        print(f"{label}: {median(times):.3f} ms a row ({max(times):.3f} at most), vocabulary {args.n_vocab}")
+
+
+def memory(args: argparse.Namespace) -> None:
+    """Peak resident memory of this process against the files and what llama.cpp reports for its buffers."""
+    from specdec_cli.llama import library
+
+    before = psutil.Process().memory_info().rss
+    library.clear_log()
+    drafted = Variant("drafted", session(args, drafters.MODEL))
+    drafted.run(Request(drafted.session.encode(CODE[0], None, raw=False), SamplingParams(), args.n, ignore_eos=True))
+    peak = psutil.Process().memory_info().rss
+    print(f"before models {before / 1e6:.0f} MB, after the run {peak / 1e6:.0f} MB")
+    for line in library.lines():
+        if "buffer size" in line or "KV" in line:
+            print("  ", line)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for name, function, k in (("speed", speed, 5), ("rules", rules, 3), ("host", host, 3), ("memory", memory, 5)):
+        command = commands.add_parser(name)
+        command.set_defaults(function=function)
+        command.add_argument("target", type=Path)
+        command.add_argument("draft", type=Path)
+        command.add_argument("--k", type=int, default=k)
+        command.add_argument("--n", type=int, default=128 if name == "speed" else 96)
+        command.add_argument("--repeats", type=int, default=3)
+        command.add_argument("--seeds", type=int, default=2)
+        command.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+        command.add_argument("--exact", action="store_true")
+    command = commands.add_parser("rows")
+    command.set_defaults(function=rows)
+    command.add_argument("--n-vocab", type=int, default=152_064)
+    args = parser.parse_args()
+    args.function(args)
+
+
+if __name__ == "__main__":
+    main()
