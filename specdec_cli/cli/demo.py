@@ -13,7 +13,7 @@ _TAKES = ("predict", "draft_max", "exact", "threads", "threads_batch", "live", "
 @settings_command("demo", _TAKES)
 def app(given: Given) -> int:
     """See it at work with a small model that needs no download: without a drafter, with two, and what each brought."""
-    settings = resolve({**given, "model": "demo"}, os.environ)
+    settings = resolve({**given, "model": "demo", "draft": "none"}, os.environ)
     from specdec_cli.cli import demonstration  # llama.cpp is loaded only for what can be run
 
     return demonstration.execute(settings)

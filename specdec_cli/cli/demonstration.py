@@ -29,14 +29,11 @@ from specdec_cli.ui.tables import Compared, comparison_table
 N_REPEATS = 3  # timed runs of each, in turn; their median counts
 N_PREDICT = 120
 NOISE = 0.05  # a ratio closer to one is no difference
-_TEXT = """def total_price(items, tax_rate):
-    total = 0
-    for item in items:
-        total = total + item.price * item.quantity
-    total = total + total * tax_rate
-    return total
-"""
-PROMPT = f"Repeat this Python code exactly, but rename the variable total to amount:\n\n{_TEXT}"
+PROMPT = """Copy this text and correct its spelling mistakes:
+
+The lighthouse stood at the edge of the clif. Every evning the keeper climbed the narrow stairs and lit the lamp. The lamp \
+turned slowly, and its light swept over the dark water. Ships far out at sea saw the light and kept away from the rocks. In \
+the morning the keeper put out the lamp and went down the narrow stairs agan."""
 
 
 @dataclass(slots=True)
@@ -58,7 +55,7 @@ def execute(settings: Settings) -> int:
     """Run the demonstration; returns the exit code."""
     interrupt = Interrupt()
     try:
-        with interruptible(interrupt), open_display(settings) as sink, ExitStack() as opened:
+        with open_display(settings) as sink, interruptible(interrupt), ExitStack() as opened:
             entries = _open(settings, sink, interrupt, opened)
             return _compare(settings, entries, sink)
     except PassAborted:
@@ -74,7 +71,7 @@ def _open(settings: Settings, sink: Sink, interrupt: Interrupt, opened: ExitStac
     ways = [
         ("no drafter", replace(plain, drafter=drafters.NONE)),
         ("--draft ngram", replace(plain, drafter=drafters.NGRAM)),
-        (f"--draft {smaller.name}", replace(plain, drafter=drafters.MODEL, draft=draft, draft_context=plain.context)),
+        ("--draft FILE (Q4_0)", replace(plain, drafter=drafters.MODEL, draft=draft, draft_context=plain.context)),
     ]
     return [Entry(label, opened.enter_context(Session(options, sink, interrupt))) for label, options in ways]
 
@@ -107,7 +104,8 @@ def _compare(settings: Settings, entries: Sequence[Entry], sink: Sink) -> int:
 
 
 def _run(entry: Entry, request: Request, sink: Sink, *, shown: bool) -> FinishReason | None:
-    stats, tokens = RunStats(), []
+    stats = RunStats()
+    tokens: list[int] = []
     entry.session.forget()
     for event in entry.session.generate(request):
         stats.add(event)

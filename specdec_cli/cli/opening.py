@@ -13,10 +13,13 @@ from specdec_cli.settings.table import Verify
 
 def session_options(settings: Settings, listener: Listener) -> SessionOptions:
     """What a session is built from. Fetches what is not on this machine. Raises SpecdecError."""
-    target = resolve(settings.value("model", str), "target", listener.progress)
+    offline = settings.value("offline", bool)
+    target = resolve(settings.value("model", str), "target", listener.progress, offline=offline)
     choice = settings.value("draft", str)
     is_file = choice not in drafters.NAMES
-    draft = resolve(choice, "draft", listener.progress, other_forms=drafters.NAMES) if is_file else None
+    draft = None
+    if is_file:
+        draft = resolve(choice, "draft", listener.progress, offline=offline, other_forms=drafters.NAMES)
     if choice == drafters.AUTO:
         choice = drafters.NONE
         listener.notice("No draft was named, so this is plain decoding: --draft FILE.gguf or --draft ngram can make it faster.")

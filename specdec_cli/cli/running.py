@@ -19,7 +19,7 @@ from specdec_cli.llama.grammar import Grammar
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.model import Model
 from specdec_cli.llama.schema import grammar_from_schema, unenforced_keywords
-from specdec_cli.session import Request, Session
+from specdec_cli.session import Request, Session, SessionOptions
 from specdec_cli.settings.build import sampling_values
 from specdec_cli.settings.resolve import Settings, with_metadata
 from specdec_cli.ui.marks import legend, marked
@@ -32,8 +32,10 @@ def execute(settings: Settings, prompt: str) -> int:
     """Complete one prompt; returns the exit code."""
     interrupt = Interrupt()
     try:
-        with interruptible(interrupt), open_display(settings) as sink:
-            return _run(settings, prompt, sink, interrupt)
+        with open_display(settings) as sink:
+            options = session_options(settings, sink)
+            with interruptible(interrupt):
+                return _run(settings, options, prompt, sink, interrupt)
     except PassAborted:
         return EXIT_INTERRUPTED
     except OutputClosed as closed:
@@ -46,8 +48,8 @@ def open_display(settings: Settings) -> Sink:
     return open_sink(display, sys.stdout, sys.stderr, os.environ)
 
 
-def _run(settings: Settings, prompt: str, sink: Sink, interrupt: Interrupt) -> int:
-    with Session(session_options(settings, sink), sink, interrupt) as session:
+def _run(settings: Settings, options: SessionOptions, prompt: str, sink: Sink, interrupt: Interrupt) -> int:
+    with Session(options, sink, interrupt) as session:
         settings = with_metadata(settings, session.model.metadata)
         _say_settings(settings, sink)
         request = Request(
@@ -67,7 +69,7 @@ def _run(settings: Settings, prompt: str, sink: Sink, interrupt: Interrupt) -> i
                 stats=stats,
                 drafter=session.drafter_name,
                 seed=request.params.seed,
-                settings={name: (row["value"], row["source"]) for name, row in settings.report().items()},
+                settings=settings.report(),
                 models=described(session),
             )
         )

@@ -42,11 +42,6 @@ _LACKS = (
         "Set HF_TOKEN.",
     ),
     Lack(
-        "--offline",
-        "The hub's own switch serves.",
-        "Set HF_HUB_OFFLINE=1.",
-    ),
-    Lack(
         "--spec-type --spec-default --mtp --dflash --eagle3 -lcs --lookup-cache-static -lcd --lookup-cache-dynamic",
         "The drafter is named with --draft.",
         "Use --draft ngram, or --draft DRAFT.gguf.",

@@ -110,6 +110,7 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
         Setting("lora", _LORA, "--lora", "LoRA adapters for the target", (), fills="model.lora"),
         Setting("lora_scaled", _SCALED, "--lora-scaled", "LoRA adapters with a scale each", (), fills="model.lora"),
         Setting("override_kv", _KEYS, "--override-kv", "replace metadata of a model", (), fills="model.override_kv"),
+        Setting("offline", Switch(), "--offline", "use only models that are on this machine", False),
         Setting("profile", Text("NAME"), "--profile", "settings from a profile, shipped or your own", profile=False),
     ),
     "Prompt and end": (
@@ -257,6 +258,7 @@ EXCLUSIVE: tuple[tuple[str, ...], ...] = (
     ("grammar", "grammar_file", "json_schema", "json_schema_file"),
     ("rope_scale", "rope_freq_scale"),
     ("quiet", "verbose"),
+    ("json", "show_draft"),
 )
 
 

@@ -1,0 +1,1 @@
+"""Everything a person sees of a run: text, notices, progress, statistics."""
