@@ -85,6 +85,7 @@ class Session:
         self._open: list[Model | Context] = []
         self._cached: list[int] = []
         self._template: ChatTemplate | None = None
+        self._said: set[str] = set()
         self.draft_model: Model | None = None
         self.widths: WidthReport | None = None
         self.inexact_from: int | None = None  # where a running check withdrew the claim of --exact
@@ -150,8 +151,7 @@ class Session:
                 self._template = ChatTemplate(source, vocabulary.spelling(vocabulary.bos), vocabulary.spelling(vocabulary.eos))
             messages = [{"role": "system", "content": system}] if system is not None else []
             rendered = self._template.render([*messages, {"role": "user", "content": prompt}])
-            for note in ("The model's chat template is applied; --raw passes the prompt as it is.", *rendered.notes):
-                self._listener.notice(note)
+            self._say_once("The model's chat template is applied; --raw passes the prompt as it is.", *rendered.notes)
             text = without_written_bos(rendered.text, vocabulary.spelling(vocabulary.bos), vocabulary.add_bos)
         elif system is not None:
             raise PromptError(
@@ -160,7 +160,7 @@ class Session:
                 "Leave -sys out, and put its text at the beginning of the prompt.",
             )
         elif not raw:
-            self._listener.notice("The model has no chat template, so the prompt is passed as it is.")
+            self._say_once("The model has no chat template, so the prompt is passed as it is.")
         ids = vocabulary.tokenize(text, add_special=True, parse_special=True)
         if not ids and vocabulary.bos >= 0:
             ids = [vocabulary.bos]
@@ -304,6 +304,13 @@ class Session:
         context = Context(model, options, self._interrupt, n_rows=n_rows, steady=steady)
         self._open.append(context)
         return context
+
+    def _say_once(self, *notes: str) -> None:
+        """Notices that hold for every prompt of the session."""
+        for note in notes:
+            if note not in self._said:
+                self._said.add(note)
+                self._listener.notice(note)
 
     def _any_token(self) -> int:
         return max(self.model.vocabulary.bos, 0)

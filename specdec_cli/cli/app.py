@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     code = _guarded(words)
     try:
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # a display closes it where nobody reads any more
+            sys.stdout.flush()
     except OSError as error:
         # Python would try to write the rest once more while it ends.
         sys.stdout = _nowhere("w")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -130,7 +130,7 @@ def settle(sequence: Sequence, request: PassRequest, result: PassResult) -> tupl
     return done, verdict
 
 
-def generate(sequence: Sequence, target: Target, drafter: Drafter | None, governor: Governor) -> Iterator[Event]:
+def generate(sequence: Sequence, target: Target, drafter: Drafter | None, governor: Governor) -> Generator[Event]:
     """Run one sequence to its end: prompt passes, rounds, and why it ended.
 
     Whatever ends it, an exception or the consumer included, both caches are left at the last committed state.
@@ -150,10 +150,12 @@ def generate(sequence: Sequence, target: Target, drafter: Drafter | None, govern
         sequence.finish = FinishReason.INTERRUPTED
     finally:
         n_kept = len(sequence.context) - 1
-        if target.n_cached > n_kept:
-            target.keep(n_kept)
-        if drafter is not None:
-            drafter.settle(n_kept)
+        try:
+            if drafter is not None:
+                drafter.settle(n_kept)
+        finally:
+            if target.n_cached > n_kept:
+                target.keep(n_kept)
     yield Ended(sequence.finish, sequence.text.finish())
 
 

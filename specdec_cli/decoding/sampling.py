@@ -63,7 +63,8 @@ def processed(row: Row, recent: Sequence[int], params: SamplingParams, constrain
     logits -= logits[0]
     if params.top_p < 1:
         mass = np.exp(logits).cumsum()
-        total = mass[-1] if params.top_k > 0 else _total_mass(row, ids[0], constraint)
+        whole = params.top_k <= 0 and constraint is None  # then ids are only the best of those that remain
+        total = _total_mass(row) if whole else mass[-1]
         n_kept = int(np.searchsorted(mass, params.top_p * total)) + 1
         ids, logits = ids[:n_kept], logits[:n_kept]
     if params.min_p > 0:
@@ -158,7 +159,7 @@ def _candidates(row: Row, params: SamplingParams, constraint: Constraint | None)
         floor = peak + math.log(min(params.min_p, 1.0)) if params.min_p > 0 else -math.inf
         ids = np.flatnonzero(row >= floor)
         return ids[np.argsort(-row[ids], kind="stable")]
-    total = _total_mass(row, int(row.argmax()), None)
+    total = _total_mass(row)
     n = _FIRST_BLOCK
     while True:
         ids = largest(row, n)
@@ -167,12 +168,9 @@ def _candidates(row: Row, params: SamplingParams, constraint: Constraint | None)
         n = min(n * 8, row.size)
 
 
-def _total_mass(row: Row, best: int, constraint: Constraint | None) -> float:
-    """sum(exp(row - row[best])) over the legal tokens, float64."""
-    if constraint is not None:
-        row = row[constraint.allowed(np.arange(row.size))]
-        return float(np.exp((row - row.max()).astype(np.float64)).sum())
-    return float(np.exp((row - row[best]).astype(np.float64)).sum())
+def _total_mass(row: Row) -> float:
+    """sum(exp(row - max)), float64."""
+    return float(np.exp((row - row.max()).astype(np.float64)).sum())
 
 
 def _legal(row: Row, k: int, constraint: Constraint) -> Ids:

@@ -17,7 +17,7 @@ from llama_cpp import _ctypes_extensions
 _LEVEL_WARN, _LEVEL_ERROR, _LEVEL_CONTINUED = 3, 4, 5
 _DEVICE_CPU, _DEVICE_ACCELERATOR = 0, 3  # enum ggml_backend_dev_type: host memory, no layers to offload to
 
-_log: deque[tuple[int, str]] = deque(maxlen=400)
+_log: deque[tuple[int, str]] = deque(maxlen=4000)
 
 
 @llama_cpp.llama_log_callback

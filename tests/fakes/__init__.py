@@ -1,0 +1,1 @@
+"""Stand-ins for models, drafters, grammars and chance: small, exact, and quick to complain."""
