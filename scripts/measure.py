@@ -82,7 +82,8 @@ class Variant:
 
     def run(self, request: Request) -> None:
         self.session.forget()
-        stats, tokens = RunStats(), []
+        stats = RunStats()
+        tokens: list[int] = []
         for event in self.session.generate(request):
             stats.add(event)
             if isinstance(event, Round):

@@ -18,12 +18,14 @@ from specdec_cli.decoding.widths import PaddedTarget, WidthReport
 from specdec_cli.drafters.model import ModelDrafter
 from specdec_cli.drafters.ngram import NgramDrafter
 from specdec_cli.errors import ModelFileError, PairError, PromptError, SpecdecError, UsageError
+from specdec_cli.gguf.constants import Role
+from specdec_cli.gguf.header import Header
 from specdec_cli.gguf.kinds import check_runnable
 from specdec_cli.gguf.reader import read_header
 from specdec_cli.gguf.vocabulary import vocabulary
 from specdec_cli.llama.context import Context, RollbackKind, find_rollback
 from specdec_cli.llama.interrupt import Interrupt
-from specdec_cli.llama.model import Model
+from specdec_cli.llama.model import Model, read_override
 from specdec_cli.llama.options import ContextOptions, ModelOptions
 from specdec_cli.llama.template import ChatTemplate, without_written_bos
 from specdec_cli.pairing.compat import Compatibility, Verdict, require_compatible
@@ -77,8 +79,9 @@ class Session:
         self.options = _checked(options)
         self._listener = listener
         if self.options.n_max < options.n_max:
+            tokens = "token" if self.options.n_max == 1 else "tokens"
             listener.notice(
-                f"Drafts are {self.options.n_max} tokens at most instead of {options.n_max}: a pass holds"
+                f"Drafts are {self.options.n_max} {tokens} at most instead of {options.n_max}: a pass holds"
                 f" {self.options.n_max + 1} (-b {options.context.n_batch}, -ub {options.context.n_ubatch})."
             )
         self._interrupt = interrupt
@@ -124,6 +127,7 @@ class Session:
         target: a stand-in for the session's own (a recorder around it). Raises PromptError before anything is passed.
         """
         self._check_prompt(request.prompt)
+        self._check_bias(request.params)
         sequence = Sequence(self.job(request))
         self._reuse(request.prompt)
         governor = FixedGovernor(self.n_draft_max, self.options.n_min, self.options.p_min)
@@ -204,14 +208,12 @@ class Session:
 
     def _gate(self) -> Compatibility | None:
         """Everything that headers can tell, before any weights are read."""
-        header = read_header(self.options.target.path, "target")
-        check_runnable(header, "target")
+        header = _checked_header(self.options.target, "target")
         draft = self.options.draft
         if draft is None:
             return None
         try:
-            draft_header = read_header(draft.path, "draft")
-            check_runnable(draft_header, "draft")
+            draft_header = _checked_header(draft, "draft")
             pair = require_compatible(
                 vocabulary(header, "target"),
                 vocabulary(draft_header, "draft"),
@@ -254,6 +256,9 @@ class Session:
             return context, context
         self.widths = exact.find_widths(context, lambda fraction: self._listener.progress("exact: comparing widths", fraction))
         self._listener.notice(exact.price(self.widths))
+        widest = self.widths.widths[-1]
+        if n_max >= widest:
+            self._listener.notice(f"exact: drafts are {widest - 1} tokens at most instead of {n_max}.")
         return context, PaddedTarget(context, self.widths.widths, n_ctx, self._withdraw)
 
     def _cannot_go_back(self) -> None:
@@ -331,6 +336,15 @@ class Session:
                 f"Use a longer context (-c {len(prompt) + 512}) or a shorter prompt.",
             )
 
+    def _check_bias(self, params: SamplingParams) -> None:
+        stranger = max(params.logit_bias, default=-1)
+        if stranger >= self.target.n_vocab:
+            raise UsageError(
+                f"--logit-bias names the token {stranger}.",
+                f"The target's tokens are 0 to {self.target.n_vocab - 1}.",
+                "Leave it out, or correct the id.",
+            )
+
     def _reuse(self, prompt: tuple[int, ...]) -> None:
         """Keep of the cache what the prompt begins with; all but its last token at the most."""
         n_common = 0
@@ -341,6 +355,14 @@ class Session:
                 self.context.clear()
             else:
                 self.context.keep(n_common)
+
+
+def _checked_header(options: ModelOptions, role: Role) -> Header:
+    """The header of a model that can run, as llama.cpp will read it. Raises ModelFileError."""
+    header = read_header(options.path, role)
+    header = dataclasses.replace(header, metadata={**header.metadata, **dict(map(read_override, options.override_kv))})
+    check_runnable(header, role)
+    return header
 
 
 def _checked(options: SessionOptions) -> SessionOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _fill_closed_streams()
     words = sys.argv[1:] if arguments is None else list(arguments)
     code = _guarded(words)
+    if arguments is None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # while the process ends, Ctrl-C would only add a traceback
     try:
         if not sys.stdout.closed:  # a display closes it where nobody reads any more
             sys.stdout.flush()

@@ -7,13 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from specdec_cli import drafters
 from specdec_cli.cli.opening import session_options
 from specdec_cli.cli.signals import interruptible
 from specdec_cli.decoding.contracts import FinishReason, PassAborted, SamplingParams
 from specdec_cli.decoding.loop import Event
 from specdec_cli.decoding.stats import RunStats
-from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, GrammarError
+from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, GrammarError, SpecdecError
 from specdec_cli.llama import library
 from specdec_cli.llama.grammar import Grammar
 from specdec_cli.llama.interrupt import Interrupt
@@ -40,6 +39,10 @@ def execute(settings: Settings, prompt: str) -> int:
         return EXIT_INTERRUPTED
     except OutputClosed as closed:
         raise BrokenPipeError from closed
+    except SpecdecError:
+        if interrupt.requested:  # whoever asked for the end has no use for what went wrong meanwhile
+            return EXIT_INTERRUPTED
+        raise
 
 
 def open_display(settings: Settings) -> Sink:
@@ -80,7 +83,7 @@ def described(session: Session) -> dict[str, object]:
     """The models and the build, for a report."""
     models: dict[str, object] = {"build": library.build(), "target": _described(session.model)}
     if session.draft_model is not None:
-        models[drafters.MODEL] = _described(session.draft_model)
+        models["draft"] = _described(session.draft_model)
     return models
 
 
@@ -125,5 +128,8 @@ def _read(path: Path | None, what: str) -> str | None:
         return None
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise GrammarError(f"The {what} file {path} cannot be read.", str(error), "Check the path; it must be UTF-8.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GrammarError(
+            f"The {what} file {path} cannot be read.", f"{reason}.", "Check the path; it must be UTF-8."
+        ) from None

@@ -36,7 +36,7 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
         nonlocal n_seen
         n_seen += 1
         interrupt.request()
-        if n_seen > 1:
+        if n_seen > 1 and not interrupt.calls_back:
             raise KeyboardInterrupt
 
     watcher = threading.Thread(target=watch, daemon=True)

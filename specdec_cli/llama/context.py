@@ -13,8 +13,8 @@ import numpy as np
 import psutil
 
 from specdec_cli.decoding.contracts import PassAborted, PassResult, Rows
-from specdec_cli.errors import BackendError, ModelFileError
-from specdec_cli.llama import library
+from specdec_cli.errors import BackendError
+from specdec_cli.llama import faults, library
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.model import Model
 from specdec_cli.llama.options import CacheType, ContextOptions, FlashAttention, RopeScaling
@@ -61,13 +61,10 @@ class Context:
         self._interrupt = interrupt
         params = _context_params(options, interrupt, n_rows)
         library.clear_log()
-        self.handle = llama_cpp.llama_init_from_model(model.handle, params)
+        with interrupt.calling_back():
+            self.handle = llama_cpp.llama_init_from_model(model.handle, params)
         if not self.handle:
-            raise ModelFileError(
-                f"llama.cpp cannot make a context for the {model.role} {model.options.path.name}.",
-                f"llama.cpp says: {library.last_error() or 'nothing'}",
-                f"Try a smaller context (-c), other cache types (-ctk, -ctv), or -fa off. Asked for: -c {options.n_ctx}.",
-            )
+            raise faults.context_failed(model.role, model.options.path.name, options.n_ctx)
         self._memory = llama_cpp.llama_get_memory(self.handle)
         self._attach_adapters()
         self.n_ctx = int(llama_cpp.llama_n_ctx_seq(self.handle))

@@ -34,3 +34,15 @@ def load_failed(role: str, name: str) -> ModelFileError:
         f"llama.cpp says: {reason or 'nothing'}",
         "If the file came from a download, compare its size and checksum with the source.",
     )
+
+
+def context_failed(role: str, name: str, n_ctx: int) -> ModelFileError:
+    """The error of a context that llama.cpp did not make."""
+    reason = library.last_error()
+    if "requires flash_attn" in reason:
+        fix = "Use -fa on, or -ctv f16."
+    else:
+        fix = f"Try a smaller context (-c), other cache types (-ctk, -ctv), or -fa off. Asked for: -c {n_ctx}."
+    return ModelFileError(
+        f"llama.cpp cannot make a context for the {role} {name}.", f"llama.cpp says: {reason or 'nothing'}", fix
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Interrupt:
@@ -18,6 +20,7 @@ class Interrupt:
         library = ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
         self.poll = ctypes.cast(library.strlen, ctypes.c_void_p).value or 0
         self.address = ctypes.addressof(self._flag)
+        self.calls_back = False  # whether native code may be inside a Python callback, where nothing may be raised
 
     @property
     def requested(self) -> bool:
@@ -28,3 +31,12 @@ class Interrupt:
 
     def clear(self) -> None:
         self._flag[0] = b"\x00"
+
+    @contextmanager
+    def calling_back(self) -> Iterator[None]:
+        """Around a native call that logs or reports progress: what a callback raises would be printed and forgotten."""
+        self.calls_back = True
+        try:
+            yield
+        finally:
+            self.calls_back = False

@@ -23,7 +23,13 @@ _SPLIT = {
     SplitMode.LAYER: llama_cpp.LLAMA_SPLIT_MODE_LAYER,
     SplitMode.ROW: llama_cpp.LLAMA_SPLIT_MODE_ROW,
 }
-_KV_TAGS = {"int": 0, "float": 1, "bool": 2, "str": 3}  # enum llama_model_kv_override_type
+_KV_INT, _KV_FLOAT, _KV_BOOL, _KV_STR = range(4)  # enum llama_model_kv_override_type
+_KV_READ: dict[str, Callable[[str], int | float | bool | str]] = {
+    "int": int,
+    "float": float,
+    "bool": {"true": True, "false": False}.__getitem__,
+    "str": str,
+}
 _KV_TEXT_MAX = 127  # bytes of a key or a string value
 _LOAD_MODES = {(False, False): 0, (True, False): 1, (False, True): 2, (True, True): 3}  # (mmap, mlock): enum llama_load_mode
 
@@ -145,7 +151,8 @@ def _load(options: ModelOptions, role: str, interrupt: Interrupt, on_progress: C
         params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
         alive.append(shares)
     library.clear_log()
-    handle = llama_cpp.llama_model_load_from_file(os.fsencode(options.path), params)
+    with interrupt.calling_back():
+        handle = llama_cpp.llama_model_load_from_file(os.fsencode(options.path), params)
     del alive
     if interrupt.requested:
         if handle:
@@ -189,33 +196,39 @@ def _set_overrides(params: Any, options: ModelOptions) -> Any:
 
 
 def _set_metadata(params: Any, options: ModelOptions) -> Any:
-    """--override-kv KEY=TYPE:VALUE, as llama.cpp's string_parse_kv_override. Returns what must stay alive."""
+    """--override-kv. Returns what must stay alive."""
     if not options.override_kv:
         return None
     array = (llama_cpp.llama_model_kv_override * (len(options.override_kv) + 1))()
-    for entry, text in zip(array, options.override_kv, strict=False):
-        key, _, rest = text.partition("=")
-        kind, _, value = rest.partition(":")
-        try:
-            if not key or kind not in _KV_TAGS or max(len(key.encode()), len(value.encode())) > _KV_TEXT_MAX:
-                raise ValueError(text)
-            entry.key, entry.tag = key.encode(), _KV_TAGS[kind]
-            if kind == "int":
-                entry.value.val_i64 = int(value)
-            elif kind == "float":
-                entry.value.val_f64 = float(value)
-            elif kind == "bool":
-                entry.value.val_bool = {"true": True, "false": False}[value]
-            else:
-                entry.value.val_str = value.encode()
-        except (ValueError, KeyError):
-            raise UsageError(
-                f"--override-kv {text!r} cannot be read.",
-                "It takes KEY=TYPE:VALUE, TYPE one of int, float, bool, str; key and value of at most 127 bytes.",
-                "For example: --override-kv tokenizer.ggml.add_bos_token=bool:false",
-            ) from None
+    for entry, (key, value) in zip(array, map(read_override, options.override_kv), strict=False):
+        entry.key = key.encode()
+        match value:
+            case bool():
+                entry.tag, entry.value.val_bool = _KV_BOOL, value
+            case int():
+                entry.tag, entry.value.val_i64 = _KV_INT, value
+            case float():
+                entry.tag, entry.value.val_f64 = _KV_FLOAT, value
+            case str():
+                entry.tag, entry.value.val_str = _KV_STR, value.encode()
     params.kv_overrides = array
     return array
+
+
+def read_override(text: str) -> tuple[str, int | float | bool | str]:
+    """KEY=TYPE:VALUE, as llama.cpp's string_parse_kv_override reads it. Raises UsageError."""
+    key, _, rest = text.partition("=")
+    kind, _, value = rest.partition(":")
+    try:
+        if not key or max(len(key.encode()), len(value.encode())) > _KV_TEXT_MAX:
+            raise ValueError(text)
+        return key, _KV_READ[kind](value)
+    except (ValueError, KeyError):
+        raise UsageError(
+            f"--override-kv {text!r} cannot be read.",
+            "It takes KEY=TYPE:VALUE, TYPE one of int, float, bool, str; key and value of at most 127 bytes.",
+            "For example: --override-kv tokenizer.ggml.add_bos_token=bool:false",
+        ) from None
 
 
 def _metadata(handle: int) -> dict[str, str]:

@@ -147,7 +147,7 @@ def _prompt_error(fault: _Fault) -> PromptError:
         "limit": "The model's chat template does not come to an end within its limits.",
     }.get(fault.kind, "The model's chat template fails.")
     why = f"It says: {fault.why}" if fault.kind == "raised" else fault.why
-    return PromptError(what, why, "Use a GGUF of this model with another chat template.")
+    return PromptError(what, why, "Pass the prompt as it is (--raw), or use a GGUF of this model with another chat template.")
 
 
 class _Worker:
@@ -160,6 +160,9 @@ class _Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                # Ctrl-C goes to all processes of the terminal's group, and would end this one before it can ignore it.
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
         except OSError as error:
             raise PromptError(

@@ -65,7 +65,8 @@ class Settings:
         for name, decided in self.decided.items():
             setting = SETTINGS[name]
             text = setting.shown(decided.value)
-            yield setting.flag, quoted(text) if text else setting.unset or "not set", decided.origin
+            unset = setting.unset if decided.value == setting.default else ""
+            yield setting.flag, unset or (quoted(text) if text else "not set"), decided.origin
 
     def report(self) -> dict[str, dict[str, str]]:
         """Value and origin of every setting, as --json prints them."""
@@ -161,7 +162,7 @@ def _better(setting: Setting, text: str, bad: BadValue) -> str:
         return f"The length of drafts is --draft-max {text}."
     if isinstance(setting.kind, Integer | Real | Switch) and setting.default is not None:
         return f"Use {setting.flag} {setting.shown(setting.default)}, the default." if setting.takes_value else ""
-    return f"Use {setting.flag} {setting.kind.metavar}."
+    return f"Use {setting.flag} {setting.kind.metavar.removesuffix(',...')}."
 
 
 def _put_out(decided: dict[str, Decided]) -> None:

@@ -12,6 +12,7 @@ from specdec_cli.decoding.stats import RunStats, ratio
 from specdec_cli.ui.render import NOT_KNOWN, counted, number, render
 
 Json = dict[str, object]
+_NARROWEST = 48  # columns that labels and values need; a narrower terminal wraps them itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def render_summary(summary: Summary, *, colour: bool, columns: int) -> str:
     grid.add_column(overflow="fold")
     for label, value in summary_lines(summary):
         grid.add_row(Text(label), Text(value))
-    return render(grid, colour=colour, columns=columns)
+    return render(grid, colour=colour, columns=max(columns, _NARROWEST))
 
 
 def summary_json(stats: RunStats) -> Json:
