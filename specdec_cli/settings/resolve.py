@@ -85,6 +85,7 @@ def resolve(
     profile = _profile(given, environment)
     decided = {name: _decide(setting, given, environment, profile) for name, setting in SETTINGS.items()}
     _put_out(decided)
+    _imply(decided)
     _check_pairs(decided)
     decided["seed"] = _seed(decided["seed"])
     result = Settings(decided, tuple(_strangers(environment)))
@@ -181,6 +182,13 @@ def _put_out(decided: dict[str, Decided]) -> None:
                 decided[name] = Decided(
                     SETTINGS[name].default, Source.DEFAULT, f"default, since {decided[winners[0]].origin} is set"
                 )
+
+
+def _imply(decided: dict[str, Decided]) -> None:
+    """What follows from other settings where nobody decided it."""
+    exact = decided["exact"]
+    if exact.value and decided["verify"].source is Source.DEFAULT:
+        decided["verify"] = Decided(Verify.MATCH, exact.source, f"implied by {exact.origin}")
 
 
 def _check_pairs(decided: Mapping[str, Decided]) -> None:

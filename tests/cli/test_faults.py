@@ -83,7 +83,7 @@ def test_a_target_that_cannot_be_run_is_refused_in_its_own_words(fault: str, smo
     assert "broken.gguf" in said
 
 
-@pytest.mark.parametrize("fault", ["cut at 40 MB", "web page", "LoRA adapter", "unknown architecture", "missing"])
+@pytest.mark.parametrize("fault", ["cut at 40 MB", "LoRA adapter", "unknown architecture"])
 def test_a_draft_that_cannot_be_run_is_refused_as_the_draft(fault: str, smollm2: Path, tmp_path: Path) -> None:
     make, sentence = FAULTS[fault]
     path = tmp_path / "broken.gguf"
@@ -93,7 +93,7 @@ def test_a_draft_that_cannot_be_run_is_refused_as_the_draft(fault: str, smollm2:
     assert said.startswith("error: The draft")
 
 
-@pytest.mark.parametrize("fault", ["cut at 40 MB", "unknown pre-tokenizer", "missing", "a folder"])
+@pytest.mark.parametrize("fault", ["cut at 40 MB", "unknown pre-tokenizer", "missing"])
 def test_a_draft_that_may_be_missing_is_done_without_and_that_is_said(fault: str, smollm2: Path, tmp_path: Path) -> None:
     make, sentence = FAULTS[fault]
     path = tmp_path / "broken.gguf"
@@ -130,11 +130,10 @@ def test_a_pair_with_swapped_tokens_is_refused_by_the_first_of_them(smollm2: Pat
     [
         ("{% for message in messages %}{{ message['content'] ", "has a syntax error"),
         ("{{ ''.__class__.__mro__ }}", "does what a template must not do"),
-        ("{% for i in range(10**9) %}{{ i }}{% endfor %}", "does not come to an end"),
         ("{{ 'x' * 10**9 }}", "does not come to an end"),
         ("{{ raise_exception('only with tools') }}", "only with tools"),
     ],
-    ids=["broken", "reaches out", "endless", "vast", "refuses"],
+    ids=["broken", "reaches out", "vast", "refuses"],
 )
 def test_a_chat_template_that_does_not_render_is_said(template: str, sentence: str, smollm2: Path, tmp_path: Path) -> None:
     path = patched(smollm2, tmp_path / "model.gguf", chat_template(smollm2, template), weights=False)

@@ -162,6 +162,7 @@ def test_the_keyboards_interrupt_while_loading_takes_the_footer_away(tmp_path: P
     assert watched.end() == 130
     assert "comparing" not in "\n".join(watched.terminal.lines())
     assert "Traceback" not in watched.raw
+    assert not (tmp_path / "widths").exists()
 
 
 def test_a_prompt_can_be_typed_and_no_prompt_is_not_waited_for(piped: Done) -> None:

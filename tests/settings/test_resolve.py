@@ -190,6 +190,13 @@ def test_without_drafts_their_shortest_length_does_not_matter() -> None:
     assert _resolve(draft_min="6", draft_max="0").value("draft_max", int) == 0
 
 
+def test_exact_implies_match_and_the_default_is_reject() -> None:
+    assert _resolve().value("verify", Verify) is Verify.REJECT
+    settings = _resolve(exact=True)
+    assert settings.value("verify", Verify) is Verify.MATCH
+    assert settings.decided["verify"].origin == "implied by --exact"
+
+
 def test_exact_and_reject_exclude_each_other() -> None:
     assert _error(exact=True, verify="reject").fix == "Use --exact --verify match."
     assert _resolve(exact=False, verify="reject").value("verify", Verify) is Verify.REJECT
