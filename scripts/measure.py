@@ -219,18 +219,21 @@ def rows(args: argparse.Namespace) -> None:
 
 
 def memory(args: argparse.Namespace) -> None:
-    """Peak resident memory of this process against the files and what llama.cpp reports for its buffers."""
+    """Resident memory of this process beside what llama.cpp reports for its buffers."""
     from specdec_cli.llama import library
 
     before = psutil.Process().memory_info().rss
-    library.clear_log()
+    library.clear_log = lambda: None  # type: ignore[assignment]  # keep the lines of every load and context
     drafted = Variant("drafted", session(args, drafters.MODEL))
     drafted.run(Request(drafted.session.encode(CODE[0], None, raw=False), SamplingParams(), args.n, ignore_eos=True))
-    peak = psutil.Process().memory_info().rss
-    print(f"before models {before / 1e6:.0f} MB, after the run {peak / 1e6:.0f} MB")
-    for line in library.lines():
-        if "buffer size" in line or "KV" in line:
-            print("  ", line)
+    after = psutil.Process().memory_info().rss
+    sizes = [line for line in library.lines() if "buffer size" in line]
+    total = sum(float(line.rpartition("=")[2].split()[0]) for line in sizes) * 2**20
+    print("\n".join(sizes))
+    print(
+        f"before the models {before / 1e6:.0f} MB, after a run {after / 1e6:.0f} MB, llama.cpp's buffers {total / 1e6:.0f} MB:"
+        f" {(after - total) / 1e6:.0f} MB more than these"
+    )
 
 
 def main() -> None:

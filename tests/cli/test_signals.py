@@ -158,9 +158,8 @@ def test_interrupts_without_end_give_130_and_no_traceback(tmp_path: Path) -> Non
     assert done.out.strip() == b""
 
 
-def test_interrupts_inside_a_callback_of_native_code_are_not_raised_there(
-    smollm2: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_interrupts_inside_a_callback_of_native_code_are_not_raised_there(smollm2: Path) -> None:
     """What a callback raises is printed and forgotten."""
     interrupt = Interrupt()
 
@@ -173,7 +172,6 @@ def test_interrupts_inside_a_callback_of_native_code_are_not_raised_there(
             Model(ModelOptions(smollm2), "target", interrupt, twice)
         with pytest.raises(KeyboardInterrupt):  # outside it is raised again
             signal.raise_signal(signal.SIGINT)
-    assert capfd.readouterr().err == ""
 
 
 def test_an_interrupt_while_loading_leaves_no_text(tmp_path: Path) -> None:
