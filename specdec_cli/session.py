@@ -89,14 +89,13 @@ class Session:
         self._cached: list[int] = []
         self._template: ChatTemplate | None = None
         self._said: set[str] = set()
-        self.draft_model: Model | None = None
         self.widths: WidthReport | None = None
         self.inexact_from: int | None = None  # where a running check withdrew the claim of --exact
         try:
             pair = self._gate()
             self.model = self._load(self.options.target, "target")
-            self.drafter = self._drafter(pair)
-            self.context, self.target = self._target()
+            self.context, self.target, drafting = self._target(pair)
+            self.drafter = self._drafter(pair) if drafting else None
         except BaseException:
             self.close()
             raise
@@ -108,7 +107,7 @@ class Session:
 
     @property
     def contexts(self) -> tuple[Context, ...]:
-        """The draft's, where there is one, and the target's."""
+        """The target's, and the draft's where there is one."""
         return tuple(opened for opened in self._open if isinstance(opened, Context))
 
     @property
@@ -241,25 +240,29 @@ class Session:
         self._open.append(model)
         return model
 
-    def _target(self) -> tuple[Context, Target]:
+    def _target(self, pair: Compatibility | None) -> tuple[Context, Target, bool]:
+        """The target's context, the target as the loop sees it, and whether its cache can drop tokens again."""
         options = self.options
-        n_max = options.n_max if self.drafter is not None else 0
+        drafting = options.n_max > 0 and (options.drafter == drafters.NGRAM or pair is not None)
+        n_max = options.n_max if drafting else 0
         n_rows = exact.n_widths(n_max, options.context) if options.exact else n_max + 1
         n_ctx = options.context.n_ctx or self.model.n_ctx_train
+        self._note_trained(self.model, n_ctx)
         n_padding = n_rows - 1 if options.exact else 0
         asked = dataclasses.replace(options.context, n_ctx=n_ctx + n_padding)
         context = self._context(self.model, asked, n_rows=n_rows, steady=options.exact)
-        if (options.exact or self.drafter is not None) and find_rollback(context, self._any_token()) is RollbackKind.NONE:
+        if (options.exact or drafting) and find_rollback(context, self._any_token()) is RollbackKind.NONE:
             self._cannot_go_back()
+            drafting = False
         if not options.exact:
             context.n_ctx = min(context.n_ctx, n_ctx)
-            return context, context
+            return context, context, drafting
         self.widths = exact.find_widths(context, lambda fraction: self._listener.progress("exact: comparing widths", fraction))
         self._listener.notice(exact.price(self.widths))
         widest = self.widths.widths[-1]
         if n_max >= widest:
             self._listener.notice(f"exact: drafts are {widest - 1} tokens at most instead of {n_max}.")
-        return context, PaddedTarget(context, self.widths.widths, n_ctx, self._withdraw)
+        return context, PaddedTarget(context, self.widths.widths, n_ctx, self._withdraw), drafting
 
     def _cannot_go_back(self) -> None:
         if self.options.exact:
@@ -272,12 +275,9 @@ class Session:
             "Decoding plainly: the target's cache cannot drop tokens again (a recurrent or hybrid model),"
             " which every refused draft token needs."
         )
-        self.drafter = None
 
     def _drafter(self, pair: Compatibility | None) -> Drafter | None:
         options = self.options
-        if options.n_max == 0 or options.drafter == drafters.NONE:
-            return None
         if options.drafter == drafters.NGRAM:
             return NgramDrafter()
         if pair is None or options.draft is None:
@@ -296,14 +296,16 @@ class Session:
         except (ModelFileError, PairError) as error:
             self._without_draft(error)
             return None
-        if 0 < model.n_ctx_train < n_ctx:
-            self._listener.notice(
-                f"The draft was trained for {model.n_ctx_train} tokens of context; past that it agrees less (-c is {n_ctx})."
-            )
-        self.draft_model = model
+        self._note_trained(model, n_ctx)
         return ModelDrafter(
             context, pair.n_shared, pair.undraftable, self.model.vocabulary.end_tokens, max(model.vocabulary.eos, 0)
         )
+
+    def _note_trained(self, model: Model, n_ctx: int) -> None:
+        if 0 < model.n_ctx_train < n_ctx:
+            self._listener.notice(
+                f"The {model.role} was trained for {model.n_ctx_train} tokens of context, and gets worse past that; -c is {n_ctx}."
+            )
 
     def _context(self, model: Model, options: ContextOptions, *, n_rows: int, steady: bool = False) -> Context:
         context = Context(model, options, self._interrupt, n_rows=n_rows, steady=steady)

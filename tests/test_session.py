@@ -310,7 +310,7 @@ def test_threads_reach_both_contexts(smollm2: Path, smollm2_q4_0: Path) -> None:
     with opened(chosen) as session:
         assert session.context.n_threads == (1, 2)
         assert isinstance(session.drafter, ModelDrafter)
-        assert [context.n_threads for context in session.contexts] == [(2, 1), (1, 2)]
+        assert [context.n_threads for context in session.contexts] == [(1, 2), (2, 1)]
 
 
 def test_the_prompts_common_beginning_is_taken_over(smollm2: Path) -> None:

@@ -14,6 +14,7 @@ from specdec_cli.decoding.loop import Event
 from specdec_cli.decoding.stats import RunStats
 from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, GrammarError, SpecdecError
 from specdec_cli.llama import library
+from specdec_cli.llama.context import Context
 from specdec_cli.llama.grammar import Grammar
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.model import Model
@@ -81,19 +82,20 @@ def _run(settings: Settings, options: SessionOptions, prompt: str, sink: Sink, i
 
 def described(session: Session) -> dict[str, object]:
     """The models and the build, for a report."""
-    models: dict[str, object] = {"build": library.build(), "target": _described(session.model)}
-    if session.draft_model is not None:
-        models["draft"] = _described(session.draft_model)
-    return models
+    return {"build": library.build()} | {context.model.role: _described(context) for context in session.contexts}
 
 
-def _described(model: Model) -> dict[str, object]:
+def _described(context: Context) -> dict[str, object]:
+    model, (n_threads, n_threads_batch) = context.model, context.n_threads
     return {
         "file": str(model.options.path),
         "description": model.description,
         "parameters": model.n_params,
         "bytes": model.n_bytes,
         "trained_context": model.n_ctx_train,
+        "context": context.n_ctx,
+        "threads": n_threads,
+        "threads_batch": n_threads_batch,
     }
 
 

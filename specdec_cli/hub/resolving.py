@@ -46,9 +46,9 @@ def _unreported(label: str, fraction: float) -> None:
 
 def _local_file(path: Path, role: str) -> Path:
     try:
-        if path.is_file():
-            return path
         is_folder = path.is_dir()
+        if path.exists() and not is_folder:
+            return path  # a pipe or a device too: the reader of headers says what is wrong with it
         siblings = sorted(file.name for file in (path if is_folder else path.parent).glob("*.gguf"))
     except (OSError, ValueError) as error:
         raise ModelFileError(

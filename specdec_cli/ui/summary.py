@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.table import Table
@@ -12,6 +12,8 @@ from specdec_cli.decoding.stats import RunStats, ratio
 from specdec_cli.ui.render import NOT_KNOWN, counted, number, render
 
 Json = dict[str, object]
+_POSITIONS = 16  # positions that the lines show; --json has them all
+_PARTS_PER_LINE = 3
 _NARROWEST = 48  # columns that labels and values need; a narrower terminal wraps them itself
 
 
@@ -34,8 +36,10 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
     invalid = f", {stats.n_invalid} of these are no tokens of the target" if stats.n_invalid else ""
     by_position = [
         f"{i + 1}: {counted(ratio(stats.n_accepted_at[i], n), stats.n_accepted_at[i], n)}"
-        for i, n in sorted(stats.n_verified_at.items())
+        for i, n in sorted(stats.n_verified_at.items())[:_POSITIONS]
     ]
+    if len(stats.n_verified_at) > _POSITIONS:
+        by_position.append(f"and {len(stats.n_verified_at) - _POSITIONS} more")
     drafting = f" (proposed in {stats.n_drafting_rounds} of {stats.n_rounds} rounds)" if stats.n_drafting_rounds else ""
     finish = stats.finish.value if stats.finish is not None else NOT_KNOWN
     return [
@@ -51,12 +55,18 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
             "mean acceptance length",
             f"{number(stats.mean_acceptance_length, 2)} (1 + {stats.n_accepted} accepted / {stats.n_rounds} rounds)",
         ),
-        ("acceptance by position", "  ".join(by_position) or NOT_KNOWN),
+        ("acceptance by position", _in_lines(by_position) or NOT_KNOWN),
         ("time", _time_split(stats)),
         ("finish", finish),
         ("drafter", f"{summary.drafter}{drafting}"),
         ("seed", str(summary.seed)),
     ]
+
+
+def _in_lines(parts: Sequence[str]) -> str:
+    """Parts, a few a line, so that none is broken at 80 columns."""
+    lines = [parts[i : i + _PARTS_PER_LINE] for i in range(0, len(parts), _PARTS_PER_LINE)]
+    return "\n".join("  ".join(line) for line in lines)
 
 
 def render_summary(summary: Summary, *, colour: bool, columns: int) -> str:

@@ -273,7 +273,7 @@ def test_a_target_whose_cache_cannot_go_back_decodes_plainly_and_says_why(recurr
 
 
 def test_a_draft_whose_cache_cannot_go_back_is_refused(recurrent: Path) -> None:
-    done = run(recurrent, "one", "--draft", recurrent, "-n", "2")
+    done = run("demo", *HI, "--draft", recurrent, "--force", "-n", "2")
     assert done.code == 2
     assert "The draft mamba.gguf cannot be used." in done.err
 

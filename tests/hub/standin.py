@@ -144,9 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         page = int(query.rpartition("page=")[2]) if "page=" in query else 0
         entries: list[dict[str, Any]] = [{"type": "directory", "path": "somewhere", "size": 0}]
-        entries += [
-            {"type": "file", "path": path, "size": len(body)} for path, body in self.standin.files[repo].items()
-        ]
+        entries += [{"type": "file", "path": path, "size": len(body)} for path, body in self.standin.files[repo].items()]
         start, end = page * self.standin.n_page, (page + 1) * self.standin.n_page
         headers = {"Content-Type": "application/json"}
         if end < len(entries):

@@ -35,9 +35,7 @@ def test_the_file_of_a_quantization(paths: list[str], quant: str | None, chosen:
     assert choose(paths, quant) == chosen
 
 
-@pytest.mark.parametrize(
-    "sidecar", ["mmproj-Q4_K_M", "m-imatrix-Q4_K_M", "mtp-m-Q4_K_M", "eagle3-m-Q4_K_M", "dflash-m-Q4_K_M"]
-)
+@pytest.mark.parametrize("sidecar", ["mmproj-Q4_K_M", "m-imatrix-Q4_K_M", "mtp-m-Q4_K_M", "eagle3-m-Q4_K_M", "dflash-m-Q4_K_M"])
 def test_files_that_accompany_a_model_are_not_chosen(sidecar: str) -> None:
     assert choose([f"sub/{sidecar}.gguf"], "Q4_K_M") is None
     assert choose([f"sub/{sidecar}.gguf", "m-F16.gguf"], None) == "m-F16.gguf"

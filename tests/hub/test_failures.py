@@ -160,9 +160,7 @@ def test_a_certificate_that_is_not_trusted() -> None:
     assert "SSL_CERT_FILE" in explained.fix
 
 
-@pytest.mark.parametrize(
-    "refused", [PermissionError(13, "Permission denied", "x"), OSError(30, "Read-only file system", "x")]
-)
+@pytest.mark.parametrize("refused", [PermissionError(13, "Permission denied", "x"), OSError(30, "Read-only file system", "x")])
 def test_a_cache_that_cannot_be_written(refused: OSError) -> None:
     explained = explain(refused, REQUEST)
     assert explained is not None

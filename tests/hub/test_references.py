@@ -67,9 +67,7 @@ def test_a_local_path_that_looks_like_a_repository_wins(tmp_path: Path, monkeypa
     assert parse("hf:owner/repo") == HubRepo("owner/repo")
 
 
-def test_a_file_called_demo_wins_but_a_folder_of_that_name_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_called_demo_wins_but_a_folder_of_that_name_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()
     assert parse("demo") == Embedded()
@@ -104,9 +102,7 @@ NEITHER = [
 def test_anything_else_is_told_the_forms(reference: str) -> None:
     with pytest.raises(ModelFileError) as caught:
         parse(reference)
-    assert all(
-        form in caught.value.fix for form in ("./model.gguf", "owner/repo:Q4_K_M", "hf:owner/repo/file.gguf", "demo")
-    )
+    assert all(form in caught.value.fix for form in ("./model.gguf", "owner/repo:Q4_K_M", "hf:owner/repo/file.gguf", "demo"))
     assert "ngram" not in caught.value.fix
     assert len(str(caught.value)) < 700
 

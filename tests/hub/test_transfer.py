@@ -42,9 +42,7 @@ def test_a_cut_connection_is_taken_up_where_it_ended(hub: StandIn) -> None:
     assert sum("trying again" in label for label in said) == 2
 
 
-def test_a_silent_server_is_given_up_and_what_came_is_kept(
-    hub: StandIn, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_server_is_given_up_and_what_came_is_kept(hub: StandIn, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "N_TRIES", 2)
     hub.faults += [Fault("stall", STORAGE, at=100_000, times=1), Fault("stall", STORAGE)]
     with pytest.raises(ModelFileError) as caught:
@@ -146,9 +144,7 @@ def test_a_storage_host_in_trouble_is_asked_again(hub: StandIn) -> None:
     assert resolve(REFERENCE).read_bytes() == CONTENT
 
 
-def test_a_full_disk_is_noticed_before_the_first_byte(
-    hub: StandIn, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_noticed_before_the_first_byte(hub: StandIn, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10**9, 10**9, 400_000))
     with pytest.raises(ModelFileError) as caught:
