@@ -304,7 +304,7 @@ class Session:
     def _note_trained(self, model: Model, n_ctx: int) -> None:
         if 0 < model.n_ctx_train < n_ctx:
             self._listener.notice(
-                f"The {model.role} was trained for {model.n_ctx_train} tokens of context, and gets worse past that; -c is {n_ctx}."
+                f"-c is {n_ctx}, but the {model.role} was trained for {model.n_ctx_train} tokens: past these it gets worse."
             )
 
     def _context(self, model: Model, options: ContextOptions, *, n_rows: int, steady: bool = False) -> Context:

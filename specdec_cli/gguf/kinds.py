@@ -15,7 +15,6 @@ from specdec_cli.gguf.header import Header
 from specdec_cli.gguf.vocabulary import vocabulary
 
 _TEXT_MODEL = "Give a model that writes text, such as an instruct or base model."
-_UPDATE = "pip install -U llama-cpp-python"
 _MAX_LAYERS = 512  # LLAMA_MAX_LAYERS
 
 
@@ -126,6 +125,9 @@ def _check_sizes(header: Header, subject: Subject) -> None:
     used = _largest(header.own("expert_used_count"))
     if used > n_experts or (n_experts and not used):
         raise faults.damaged(subject, f"It uses {used} experts of {n_experts}.")
+    epsilon = header.own("attention.layer_norm_rms_epsilon")
+    if isinstance(epsilon, int | float) and not epsilon >= 0:
+        raise faults.damaged(subject, f"Its layer_norm_rms_epsilon is {epsilon}; llama.cpp takes 0 or more.")
 
 
 def _largest(value: object) -> int:
@@ -140,7 +142,12 @@ def _check_tokens(header: Header, subject: Subject, role: Role | None) -> None:
         raise ModelFileError(
             f"{subject} has no vocabulary.", "tokenizer.ggml.model says so.", f"It cannot read or write text. {_TEXT_MODEL}"
         )
-    tokens = vocabulary(header, role).tokens
+    read = vocabulary(header, role)
+    tokens = read.tokens
+    if read.model == "llama" and not {b"<0x0A>", b"\n"}.intersection(tokens):
+        raise faults.damaged(
+            subject, "Its tokenizer is SentencePiece, which has a token for each byte, but there is no <0x0A>."
+        )
     texts = [token.split(b"\0", 1)[0] for token in tokens] if b"\0" in b"".join(tokens) else list(tokens)
     named = [text or f"[EMPTY_{i}]".encode() for i, text in enumerate(texts)] if b"" in texts else texts
     if len(set(named)) == len(named):
@@ -157,21 +164,3 @@ def _twins(texts: Iterable[bytes]) -> tuple[int, int]:
 
 def _quoted(token: bytes) -> str:
     return repr(token.decode("utf-8", errors="backslashreplace"))
-
-
-def unknown_architecture_error(architecture: str, build_version: str, role: Role | None = None) -> ModelFileError:
-    """llama.cpp does not know the architecture that a file names. build_version: of llama-cpp-python."""
-    return ModelFileError(
-        f"The {f'{role} ' if role else ''}model's architecture {architecture!r} is unknown to this llama.cpp.",
-        f"llama-cpp-python {build_version} does not have it; the model may be newer.",
-        _UPDATE,
-    )
-
-
-def unknown_pretokenizer_error(pre: str, build_version: str, role: Role | None = None) -> ModelFileError:
-    """llama.cpp does not know the pre-tokenizer that a file names. build_version: of llama-cpp-python."""
-    return ModelFileError(
-        f"The {f'{role} ' if role else ''}model's pre-tokenizer {pre!r} is unknown to this llama.cpp.",
-        f"llama-cpp-python {build_version} does not have it; the model may be newer, or wrongly converted.",
-        _UPDATE,
-    )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from specdec_cli.errors import ModelFileError
 from specdec_cli.gguf.constants import Role
 from specdec_cli.gguf.header import Header
-from specdec_cli.gguf.kinds import check_runnable, unknown_architecture_error, unknown_pretokenizer_error
+from specdec_cli.gguf.kinds import check_runnable
 from specdec_cli.gguf.parse import StringArray, TensorInfo, Value
 from specdec_cli.gguf.reader import read_header
 from specdec_cli.gguf.vocabulary import vocabulary
@@ -181,12 +181,13 @@ def test_values_of_any_type_are_taken_or_refused_and_nothing_else(metadata: dict
     assert all(vocab.shown(i) for i in range(vocab.n_vocab))
 
 
-def test_unknown_names_come_with_the_build_and_the_way_out() -> None:
-    for error, name in (
-        (unknown_architecture_error("llama9", "0.3.36", "draft"), "llama9"),
-        (unknown_pretokenizer_error("brandnew", "0.3.36", "target"), "brandnew"),
-    ):
-        assert name in error.what
-        assert "0.3.36" in error.why
-        assert error.fix == "pip install -U llama-cpp-python"
-    assert unknown_architecture_error("x", "1").what.startswith("The model's")
+@pytest.mark.parametrize("epsilon", [-1.0, float("nan")])
+def test_an_epsilon_that_llama_cpp_asserts_on_is_refused(tmp_path: Path, epsilon: float) -> None:
+    extra: dict[str, object] = {"llama.attention.layer_norm_rms_epsilon": epsilon}
+    path = write_vocab_gguf(tmp_path / "m.gguf", ["a", "b"], extra=extra, tensors=TINY)
+    assert "layer_norm_rms_epsilon" in refusal(path).why
+
+
+def test_a_sentencepiece_vocabulary_without_bytes_is_refused(tmp_path: Path) -> None:
+    assert "<0x0A>" in refusal(write_vocab_gguf(tmp_path / "m.gguf", ["a", "b"], model="llama", tensors=TINY)).why
+    check_runnable(read_header(write_vocab_gguf(tmp_path / "n.gguf", ["a", "<0x0A>"], model="llama", tensors=TINY)))
