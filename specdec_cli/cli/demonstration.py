@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from specdec_cli.ui.tables import Compared, comparison_table
 
 N_REPEATS = 3  # timed runs of each, in turn; their median counts
 N_PREDICT = 120
-NOISE = 0.05  # a ratio closer to one is no difference
+NOISE = 0.03  # a ratio closer to one is no difference
 PROMPT = """Copy this text and correct its spelling mistakes:
 
 The lighthouse stood at the edge of the clif. Every evning the keeper climbed the narrow stairs and lit the lamp. The lamp \
@@ -49,6 +49,10 @@ class Entry:
     @property
     def rate(self) -> float | None:
         return median(self.rates) if self.rates else None
+
+    def times(self, plain: Entry) -> list[float]:
+        """Rates over those of plain decoding, turn by turn: what else the machine does in a turn slows both."""
+        return [own / other for own, other in zip(self.rates, plain.rates, strict=False)]
 
 
 def execute(settings: Settings) -> int:
@@ -97,9 +101,10 @@ def _compare(settings: Settings, entries: Sequence[Entry], sink: Sink) -> int:
                 return EXIT_INTERRUPTED
     plain = entries[0]
     rows = [_row(entry, plain) for entry in entries]
+    times = {entry.label: entry.times(plain) for entry in entries[1:]}
     sink.report(comparison_table(rows, colour=colour_allowed(sys.stderr, os.environ)))
     faults = [_difference(entry, plain, request, sink) for entry in entries[1:]]
-    sink.report(verdict(rows))
+    sink.report(verdict(times))
     return EXIT_ANSWER_IS_NO if any(faults) else EXIT_DONE
 
 
@@ -123,7 +128,8 @@ def _run(entry: Entry, request: Request, sink: Sink, *, shown: bool) -> FinishRe
 
 def _row(entry: Entry, plain: Entry) -> Compared:
     stats = entry.stats or RunStats()
-    ratio = entry.rate / plain.rate if entry.rate and plain.rate else None
+    times = entry.times(plain)
+    ratio = median(times) if times else None
     same = None if entry is plain else entry.tokens == plain.tokens
     return Compared(entry.label, entry.rate, ratio, stats.n_accepted, stats.n_drafted, stats.n_rounds, same)
 
@@ -147,22 +153,22 @@ def _difference(entry: Entry, plain: Entry, request: Request, sink: Sink) -> boo
     return False
 
 
-def verdict(rows: Sequence[Compared]) -> str:
-    """One honest sentence on what paid."""
-    rated = [row for row in rows[1:] if row.times_plain is not None]
+def verdict(times: Mapping[str, Sequence[float]]) -> str:
+    """One honest sentence on what paid. times: label -> rates over plain decoding's, one a turn.
+
+    Something paid, or was slower, only if it did in every turn.
+    """
+    rated = {label: ratios for label, ratios in times.items() if ratios}
     if not rated:
         return "Too few tokens to compare speeds."
-    best = max(rated, key=lambda row: row.times_plain or 0.0)
-    times = best.times_plain or 0.0
-    if times > 1 + NOISE:
-        losers = [row.label for row in rated if (row.times_plain or 0.0) < 1 - NOISE]
-        slower = f"; {' and '.join(losers)} made it slower" if losers else ""
-        return f"On this machine and this prompt {best.label} paid: {times:.2f} times plain decoding{slower}."
-    if times >= 1 - NOISE:
-        return (
-            f"On this machine nothing paid: the best, {best.label}, is as fast as plain decoding within noise ({times:.2f}x)."
-        )
-    return (
-        f"On this machine nothing paid: the best, {best.label}, reached {times:.2f} times plain decoding. With a model this"
-        " small a pass over several tokens costs nearly as much as the tokens one by one; larger targets gain more."
+    paid = [label for label, ratios in rated.items() if min(ratios) > 1 + NOISE]
+    slower = [label for label, ratios in rated.items() if max(ratios) < 1 - NOISE]
+    unclear = [label for label in rated if label not in (*paid, *slower)]
+    parts = [f"{' and '.join(labels)} {said}" for labels, said in ((paid, "paid"), (slower, "made it slower")) if labels]
+    parts += [f"{' and '.join(unclear)} made no difference that stands out of the noise"] if unclear else []
+    figures = ", ".join(f"{label} {median(r):.2f}x ({min(r):.2f} to {max(r):.2f})" for label, r in rated.items())
+    small = (
+        " With a model this small a pass over several tokens costs nearly as much as the tokens one by one;"
+        " larger targets gain more."
     )
+    return f"On this machine and this prompt {'; '.join(parts)}: {figures}.{'' if paid else small}"
