@@ -90,11 +90,6 @@ class Model:
         return int(llama_cpp.llama_model_size(self.handle))
 
     @property
-    def n_swa(self) -> int:
-        """Length of the sliding window; 0 without one."""
-        return int(llama_cpp.llama_model_n_swa(self.handle))
-
-    @property
     def chat_template(self) -> str | None:
         """The template's source, or None."""
         found = llama_cpp.llama_model_chat_template(self.handle, None)
