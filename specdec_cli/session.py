@@ -17,7 +17,7 @@ from specdec_cli.decoding.verification import Rule
 from specdec_cli.decoding.widths import PaddedTarget, WidthReport
 from specdec_cli.drafters.model import ModelDrafter
 from specdec_cli.drafters.ngram import NgramDrafter
-from specdec_cli.errors import ModelFileError, PairError, PromptError, SpecdecError, UsageError
+from specdec_cli.errors import BackendError, ModelFileError, PairError, PromptError, SpecdecError, UsageError
 from specdec_cli.gguf.constants import Role
 from specdec_cli.gguf.header import Header
 from specdec_cli.gguf.kinds import check_runnable
@@ -353,10 +353,10 @@ class Session:
         while n_common < min(len(self._cached), len(prompt) - 1) and self._cached[n_common] == prompt[n_common]:
             n_common += 1
         if n_common < self.context.n_cached:
-            if n_common == 0:
-                self.context.clear()
-            else:
+            try:
                 self.context.keep(n_common)
+            except BackendError:  # a cache that cannot go back: all of the prompt is passed again
+                self.context.clear()
 
 
 def _checked_header(options: ModelOptions, role: Role) -> Header:
