@@ -123,10 +123,6 @@ class Verdict:
     p: tuple[float, ...] = ()
     q: tuple[float, ...] = ()
 
-    @property
-    def n_judged(self) -> int:
-        return len(self.p)
-
 
 @dataclass(frozen=True, slots=True)
 class PassResult:

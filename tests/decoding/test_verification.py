@@ -71,7 +71,7 @@ def test_match_emits_the_plain_run_whatever_is_proposed(
     assert emitted == own[: len(emitted)]
     all_accepted = verdict.n_accepted == len(tokens)
     assert verdict.kind is (Kind.BONUS if all_accepted else Kind.RECOVERED)
-    assert verdict.n_judged == len(verdict.q) == (len(tokens) if all_accepted else verdict.n_accepted + 1)
+    assert len(verdict.p) == len(verdict.q) == (len(tokens) if all_accepted else verdict.n_accepted + 1)
     assert all_accepted or tokens[verdict.n_accepted] != own[verdict.n_accepted], "a right token was refused"
 
 
@@ -82,7 +82,7 @@ def test_a_verdict_reports_p_and_q_of_each_judged_token(rule: Rule) -> None:
     proposal = Proposal("fake", (4, 5), q, (0.6, 1.0), (0.6, math.nan))
     for seed in range(30):
         verdict = verifier(rule)(proposal, rows, CONTEXT, Sampler(PURE, noise_for(seed)))
-        n = verdict.n_judged
+        n = len(verdict.p)
         assert n == min(verdict.n_accepted + 1, 2)
         assert verdict.q == (0.6, 1.0)[:n]
         assert verdict.p == tuple(processed(rows[i], (), PURE).prob((4, 5)[i]) for i in range(n))

@@ -102,10 +102,13 @@ def test_at_least_64_positions_are_compared_and_the_cache_ends_empty() -> None:
     assert target.n_cached == 0
 
 
-def test_no_class_with_a_draft_is_said() -> None:
+def test_a_width_that_agrees_with_no_other_is_a_class_of_its_own() -> None:
     report = report_of(RoundingTarget(table(), lambda width, i, position: 0.125 * width), 4)
     assert report.classes == ((1,), (2,), (3,), (4,))
     assert report.widths == (2,)
+
+
+def test_where_no_width_allows_a_draft_there_is_no_class_to_use() -> None:
     alone = report_of(RoundingTarget(table(), lambda width, i, position: 0.0), 1)
     assert alone.anchor is None
     assert alone.widths == ()
