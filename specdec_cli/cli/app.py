@@ -20,6 +20,13 @@ from specdec_cli.settings.table import SETTINGS
 
 COMMANDS: Mapping[str, str] = {
     "run": "Complete a prompt, drafting where that makes it faster.",
+    "check": "Whether a draft fits a target, and whether both fit in memory.",
+    "suggest": "Which drafts fit a target.",
+    "inspect": "What a model file is.",
+    "pull": "Fetch a model from the hub.",
+    "models": "The models on this machine.",
+    "doctor": "What this machine and build can do.",
+    "profile": "Profiles of settings, and pairs that are known to work.",
     "demo": "See it at work with a small model that needs no download.",
 }
 

@@ -7,10 +7,10 @@ import os
 from specdec_cli.cli.options import Given, model_reference, settings_command
 from specdec_cli.cli.prompt import read_prompt
 from specdec_cli.settings.resolve import resolve
-from specdec_cli.settings.table import SETTINGS
+from specdec_cli.settings.table import RUN
 
 
-@settings_command("run", SETTINGS, words=("model", "prompt"))
+@settings_command("run", RUN, words=("model", "prompt"))
 def app(given: Given) -> int:
     """Complete a prompt, drafting where that makes it faster.
 

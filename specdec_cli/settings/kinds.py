@@ -18,6 +18,7 @@ FALSE_WORDS = ("off", "false", "0", "no", "disabled")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?\Z")
 _LOGIT_BIAS = re.compile(r"([0-9]{1,9})([+-])(.+)\Z")
 _OVERRIDE_KV = re.compile(r"([^=]{1,127})=(?:int:[+-]?[0-9]+|float:(?P<float>.+)|bool:(?:true|false)|str:.{0,127})\Z")
 _LONGEST_SHOWN = 60
@@ -185,6 +186,21 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository of the hub, as llama.cpp's -hf takes it."""
+
+    metavar: str = "OWNER/REPO[:QUANT]"
+    expects: str = "a repository of the hub with or without a quantisation: owner/repository:Q4_K_M"
+
+    def parse(self, text: str) -> str:
+        """As a reference that no file of this machine can be mistaken for."""
+        bare = text.removeprefix("hf:")
+        if not _REPOSITORY.match(bare):
+            raise BadValue("does not read as owner/repository or owner/repository:QUANT")
+        return f"hf:{bare}"
+
+
+@dataclass(frozen=True, slots=True)
 class Several:
     """Several values: of one text with separators, and of a flag that is repeated."""
 
@@ -220,6 +236,11 @@ def quoted(text: str) -> str:
     """A text for a message: on one line, not too long, and quoted where it would not read as one word."""
     cut = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
     return cut if cut and cut.isprintable() and " " not in cut else repr(cut)
+
+
+def folder(text: str) -> Path:
+    """One folder of several."""
+    return FileName().parse(text).expanduser()
 
 
 def nonempty(text: str) -> str:

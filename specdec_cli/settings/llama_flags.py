@@ -27,14 +27,9 @@ _LACKS = (
         "Use -v.",
     ),
     Lack(
-        "-hf -hfr --hf-repo -hff --hf-file -mu --model-url -dr --docker-repo",
-        "A model on the hub is given where the model goes.",
-        "specdec run OWNER/REPOSITORY:QUANT",
-    ),
-    Lack(
-        "--spec-draft-hf -hfd -hfrd --hf-repo-draft",
-        "A draft on the hub is given where the draft goes.",
-        "Use --draft OWNER/REPOSITORY:QUANT.",
+        "-hff --hf-file -mu --model-url -dr --docker-repo",
+        "A file on the hub is given where the model goes.",
+        "specdec run hf:OWNER/REPOSITORY/FILE.gguf",
     ),
     Lack(
         "-hft --hf-token",

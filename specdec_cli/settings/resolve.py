@@ -186,6 +186,9 @@ def _put_out(decided: dict[str, Decided]) -> None:
 
 def _imply(decided: dict[str, Decided]) -> None:
     """What follows from other settings where nobody decided it."""
+    for name, repository in (("model", "hf_repo"), ("draft", "hf_repo_draft")):
+        if decided[repository].value is not None:
+            decided[name] = decided[repository]
     exact = decided["exact"]
     if exact.value and decided["verify"].source is Source.DEFAULT:
         decided["verify"] = Decided(Verify.MATCH, exact.source, f"implied by {exact.origin}")

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from specdec_cli.llama.options import CacheType, FlashAttention, RopeScaling, SplitMode
 from specdec_cli.settings import kinds
-from specdec_cli.settings.kinds import Choice, FileName, Integer, Kind, Real, Reference, Several, Switch, Text
+from specdec_cli.settings.kinds import Choice, FileName, Integer, Kind, Real, Reference, Repository, Several, Switch, Text
 
 _MAX_TOKENS = 2**24  # longer than any trained context
 
@@ -39,6 +39,7 @@ class Setting:
     metadata: str = ""  # the key of a GGUF that sets it, after "general.sampling."
     environment: bool = True
     profile: bool = True
+    only: tuple[str, ...] = ()  # the commands that take it, where it is none of a run
 
     @cached_property
     def shown_flags(self) -> tuple[str, ...]:
@@ -92,6 +93,7 @@ _KEYS = Several("KEY=TYPE:VALUE,...", "metadata keys with a type and a value eac
 _STOP = Several("TEXT", "a text that is not empty", kinds.nonempty)
 _BIAS = Several("ID(+/-)BIAS", "a token id with a bias: 15043+1, 15043-0.5 or 15043-inf", kinds.logit_bias, ",")
 _SHARES = Several("N,...", "the share of each GPU, such as 3,1", kinds.proportion, ",/", repeatable=False)
+_FOLDERS = Several("FOLDER", "the name of a folder", kinds.folder)
 _LAYERS = Integer(-2, 100_000, words=(("auto", -1), ("all", -2)))
 _THREADS = Integer(0, 512, "0 = one for each physical core")
 _BATCH = Integer(1, 2**20)
@@ -107,6 +109,11 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
         Setting("model", Reference(("demo",)), "-m --model", "the target: a GGUF file, a hub reference, or demo"),
         Setting("draft", Reference(("demo", "ngram", "none", "auto")), "-md --draft --model-draft | --spec-draft-model",
                 "what drafts: a GGUF file, a hub reference, or a drafter's name: ngram, none, auto", "auto"),
+        Setting("hf_repo", Repository(), "-hf --hf-repo | -hfr", "the target, from the hub", profile=False),
+        Setting("hf_repo_draft", Repository(), "-hfd --hf-repo-draft | -hfrd --spec-draft-hf", "the draft, from the hub",
+                profile=False),
+        Setting("folders", _FOLDERS, "--in", "folders to look for models in, beside the hub's cache; repeatable", (),
+                only=("suggest", "models"), profile=False),
         Setting("lora", _LORA, "--lora", "LoRA adapters for the target", (), fills="model.lora"),
         Setting("lora_scaled", _SCALED, "--lora-scaled", "LoRA adapters with a scale each", (), fills="model.lora"),
         Setting("override_kv", _KEYS, "--override-kv", "replace metadata of a model", (), fills="model.override_kv"),
@@ -167,6 +174,8 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
         Setting("json_schema_file", FileName(), "-jf --json-schema-file", "a file with the schema"),
     ),
     "Display": (
+        Setting("tokens", Text("PATTERN"), "--tokens", "list the tokens whose text matches a regular expression",
+                only=("inspect",), environment=False, profile=False),
         Setting("show_draft", Switch(), "--show-draft", "mark the tokens that came from the draft", False),
         Setting("json", Switch(), "--json", "nothing but JSON on standard output", False, profile=False),
         Setting("live", Switch(), "--live", "figures while it runs, on a terminal", True),
@@ -253,8 +262,12 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
 
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for panel in PANELS.values() for setting in panel}
 
+RUN: tuple[str, ...] = tuple(name for name, setting in SETTINGS.items() if not setting.only)  # what a run is made of
+
 # Of each group at most one may be set by the same source; the one with the stronger source puts out the others.
 EXCLUSIVE: tuple[tuple[str, ...], ...] = (
+    ("model", "hf_repo"),
+    ("draft", "hf_repo_draft"),
     ("prompt", "file"),
     ("grammar", "grammar_file", "json_schema", "json_schema_file"),
     ("rope_scale", "rope_freq_scale"),
