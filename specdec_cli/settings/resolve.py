@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from specdec_cli.errors import UsageError
 from specdec_cli.settings import metadata
 from specdec_cli.settings.kinds import BadValue, Integer, Real, Several, Switch, quoted
-from specdec_cli.settings.table import EXCLUSIVE, SETTINGS, Setting, Verify
+from specdec_cli.settings.table import EXCLUSIVE, RUN, SETTINGS, Setting, Verify
 
 if TYPE_CHECKING:
     from specdec_cli.settings.profiles import Profile
@@ -61,18 +61,17 @@ class Settings:
         return None if self.decided[name].value is None else self.value(name, kind)
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
-        """Flag, value and origin of every setting, as -v prints them."""
-        for name, decided in self.decided.items():
-            setting = SETTINGS[name]
+        """Flag, value and origin of every setting of a run, as -v prints them."""
+        for name in RUN:
+            setting, decided = SETTINGS[name], self.decided[name]
             text = setting.shown(decided.value)
             unset = setting.unset if decided.value == setting.default else ""
             yield setting.flag, unset or (quoted(text) if text else "not set"), decided.origin
 
     def report(self) -> dict[str, dict[str, str]]:
-        """Value and origin of every setting, as --json prints them."""
+        """Value and origin of every setting of a run, as --json prints them."""
         return {
-            name: {"value": SETTINGS[name].shown(decided.value), "source": decided.origin}
-            for name, decided in self.decided.items()
+            name: {"value": SETTINGS[name].shown(self.decided[name].value), "source": self.decided[name].origin} for name in RUN
         }
 
 

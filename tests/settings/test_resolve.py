@@ -12,7 +12,7 @@ from specdec_cli.errors import EXIT_COULD_NOT_START, UsageError
 from specdec_cli.settings import profiles
 from specdec_cli.settings.kinds import Choice, Integer, Real, Reference
 from specdec_cli.settings.resolve import Raw, Settings, Source, resolve, with_metadata
-from specdec_cli.settings.table import SETTINGS, Setting, Verify
+from specdec_cli.settings.table import RUN, SETTINGS, Setting, Verify
 
 TEMP_OF_MODEL = {"general.sampling.temp": 0.6}
 
@@ -84,6 +84,8 @@ def _sample(setting: Setting) -> str:
         "override_tensor_draft": "a=CPU",
         "logit_bias": "5+1",
         "profile": "greedy",
+        "hf_repo": "owner/name",
+        "hf_repo_draft": "owner/name:Q4_0",
     }
     match setting.kind:
         case Integer(low=low):
@@ -96,6 +98,39 @@ def _sample(setting: Setting) -> str:
             return names[-1]
         case _:
             return samples.get(setting.name, "1")
+
+
+def test_llama_cpps_flags_for_the_hub_name_target_and_draft() -> None:
+    settings = resolve({"hf_repo": "owner/name:Q8_0", "hf_repo_draft": "hf:owner/small"}, {})
+    assert (settings.value("model", str), settings.value("draft", str)) == ("hf:owner/name:Q8_0", "hf:owner/small")
+    assert settings.decided["model"].origin == "--hf-repo"
+
+
+@pytest.mark.parametrize(
+    ("given", "flags"),
+    [
+        ({"hf_repo": "owner/name", "model": "m.gguf"}, ("--model", "--hf-repo")),
+        ({"hf_repo_draft": "owner/name", "draft": "ngram"}, ("--draft", "--hf-repo-draft")),
+    ],
+)
+def test_a_model_is_named_once(given: dict[str, str], flags: tuple[str, str]) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve(given, {})
+    assert all(flag in error.value.what for flag in flags)
+
+
+@pytest.mark.parametrize(
+    "text", ["name", "owner/name/file.gguf", "./name", "owner/na me", "owner/name:", "https://host/owner/name"]
+)
+def test_only_a_repository_is_one(text: str) -> None:
+    with pytest.raises(UsageError, match="owner/repository"):
+        resolve({"hf_repo": text}, {})
+
+
+def test_a_run_does_not_speak_of_settings_of_other_commands() -> None:
+    settings = resolve({}, {})
+    assert {"tokens", "folders"}.isdisjoint(settings.report())
+    assert "--in" not in {flag for flag, _, _ in settings.rows()}
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
@@ -252,7 +287,7 @@ def test_a_seed_that_is_given_stays() -> None:
 def test_every_setting_is_reported_with_its_value_and_source() -> None:
     settings = _resolve(temp="0.25", gpu_layers="all")
     rows = {flag: (value, source) for flag, value, source in settings.rows()}
-    assert set(rows) == {setting.flag for setting in SETTINGS.values()}
+    assert set(rows) == {SETTINGS[name].flag for name in RUN}
     assert rows["--temp"] == ("0.25", "--temp")
     assert rows["--gpu-layers"] == ("all", "--gpu-layers")
     assert rows["--threads-draft"] == ("as --threads", "default")
