@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specdec_cli.settings.table import SETTINGS
+from specdec_cli.settings.table import RUN
 from tests.cli.command import Done, run
 from tests.cli.models import patched, words
 
@@ -84,7 +84,7 @@ def test_a_document_has_every_setting_with_its_source(smollm2_q4_0: Path) -> Non
     found = ok(
         run("demo", *HI, "-n", "1", "-tb", "1", "-td", "1", "--draft", smollm2_q4_0, "--json", env={"SPECDEC_TEMP": "0.25"})
     ).document["settings"]
-    assert set(found) == set(SETTINGS)
+    assert set(found) == set(RUN)
     assert found["threads"] == {"value": "1", "source": "--threads"}
     assert found["threads_batch"] == {"value": "1", "source": "--threads-batch"}
     assert found["threads_draft"] == {"value": "1", "source": "--threads-draft"}
