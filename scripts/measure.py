@@ -5,7 +5,7 @@
     scripts/measure.py rules TARGET DRAFT [--k 3] [--n 96] [--seeds 2]
     scripts/measure.py host TARGET DRAFT [--k 3] [--n 96]
     scripts/measure.py rows [--n-vocab 152064]
-    scripts/measure.py memory TARGET DRAFT [--k 5]
+    scripts/measure.py memory TARGET [--draft DRAFT] [--contexts 2048 32768] [--caches f16 q8_0] [--tokens 700]
 
 Runs alternate, so that a machine whose speed drifts is fair to all of them. Figures are medians, with their range.
 """
@@ -16,15 +16,16 @@ import argparse
 import dataclasses
 import math
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
-import psutil
 
 from specdec_cli import drafters
 from specdec_cli.decoding.contracts import Drafter, PassResult, Plan, Proposal, Round, Sampler, SamplingParams, Verdict
@@ -33,9 +34,12 @@ from specdec_cli.decoding.replay import Recorder, explain, first_difference
 from specdec_cli.decoding.sampling import Walk
 from specdec_cli.decoding.stats import RunStats
 from specdec_cli.decoding.verification import Rule, samplers
+from specdec_cli.gguf.reader import read_header
 from specdec_cli.llama.interrupt import Interrupt
-from specdec_cli.llama.options import ContextOptions, ModelOptions
-from specdec_cli.session import Request, Session, SessionOptions
+from specdec_cli.llama.options import CacheType, ContextOptions, ModelOptions
+from specdec_cli.options import SessionOptions
+from specdec_cli.room import plan_for
+from specdec_cli.session import Request, Session
 
 CODE = (
     "Write a Python class for a thread-safe LRU cache with get, put and a time to live for entries.",
@@ -219,27 +223,64 @@ def rows(args: argparse.Namespace) -> None:
 
 
 def memory(args: argparse.Namespace) -> None:
-    """Resident memory of this process beside what llama.cpp reports for its buffers."""
-    from specdec_cli.llama import library
+    """The memory plan beside the real peak of `specdec run`, for each context and cache type. Linux and macOS."""
+    target, draft = read_header(args.target), read_header(args.draft) if args.draft else None
+    text = "The keeper found a letter that was never sent, and read it twice by the light of the lamp. " * args.tokens
+    with TemporaryDirectory() as folder:
+        prompt = Path(folder, "prompt.txt")
+        prompt.write_text(text[: args.tokens * 4], encoding="utf-8")
+        for n_ctx in args.contexts:
+            for name in args.caches:
+                kind = CacheType(name)
+                context = ContextOptions(n_ctx=n_ctx, type_k=kind, type_v=kind)
+                draft_model = ModelOptions(args.draft) if args.draft else None
+                n_rows = args.k + 1 if args.draft else 1
+                planned = plan_for(target, ModelOptions(args.target), context, draft, draft_model, context, n_rows)
+                options = [
+                    "-f",
+                    prompt,
+                    "--raw",
+                    "-n",
+                    4,
+                    "-c",
+                    n_ctx,
+                    "-ctk",
+                    name,
+                    "-ctv",
+                    name,
+                    "-ctkd",
+                    name,
+                    "-ctvd",
+                    name,
+                ]
+                drafting = ["--draft", args.draft or "none", "--draft-max", args.k]
+                real = peak(["run", args.target, *options, *drafting])
+                print(
+                    f"-c {n_ctx:6} {name:5} planned {planned.n_needed / 1e6:8.1f} MB  real {real / 1e6:8.1f} MB"
+                    f"  planned / real {planned.n_needed / real:.3f}",
+                    flush=True,
+                )
 
-    before = psutil.Process().memory_info().rss
-    library.clear_log = lambda: None  # type: ignore[assignment]  # keep the lines of every load and context
-    drafted = Variant("drafted", session(args, drafters.MODEL))
-    drafted.run(Request(drafted.session.encode(CODE[0], None, raw=False), SamplingParams(), args.n, ignore_eos=True))
-    after = psutil.Process().memory_info().rss
-    sizes = [line for line in library.lines() if "buffer size" in line]
-    total = sum(float(line.rpartition("=")[2].split()[0]) for line in sizes) * 2**20
-    print("\n".join(sizes))
-    print(
-        f"before the models {before / 1e6:.0f} MB, after a run {after / 1e6:.0f} MB, llama.cpp's buffers {total / 1e6:.0f} MB:"
-        f" {(after - total) / 1e6:.0f} MB more than these"
+
+def peak(arguments: Sequence[object]) -> int:
+    """The largest resident size of a specdec process, in bytes."""
+    started = "from specdec_cli.cli.app import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", started, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
+    assert process.stderr is not None
+    said = process.stderr.read().decode(errors="replace")
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"specdec ended with {process.returncode}: {said}")
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, function, k in (("speed", speed, 5), ("rules", rules, 3), ("host", host, 3), ("memory", memory, 5)):
+    for name, function, k in (("speed", speed, 5), ("rules", rules, 3), ("host", host, 3)):
         command = commands.add_parser(name)
         command.set_defaults(function=function)
         command.add_argument("target", type=Path)
@@ -253,6 +294,14 @@ def main() -> None:
     command = commands.add_parser("rows")
     command.set_defaults(function=rows)
     command.add_argument("--n-vocab", type=int, default=152_064)
+    command = commands.add_parser("memory")
+    command.set_defaults(function=memory)
+    command.add_argument("target", type=Path)
+    command.add_argument("--draft", type=Path)
+    command.add_argument("--k", type=int, default=4)
+    command.add_argument("--contexts", type=int, nargs="+", default=[2048, 32768])
+    command.add_argument("--caches", nargs="+", default=["f16", "q8_0"])
+    command.add_argument("--tokens", type=int, default=700)
     args = parser.parse_args()
     args.function(args)
 

@@ -99,6 +99,38 @@ def devices() -> tuple[Device, ...]:
 
 
 @cache
+def cpu_features() -> frozenset[str]:
+    """What this build uses of the processor, as llama.cpp names it: AVX2, REPACK; with a value other than 1, SVE_CNT=32."""
+    start()
+    found = set()
+    for entry in llama_cpp.llama_print_system_info().decode().split("|"):
+        backend, _, rest = entry.rpartition(" : ")
+        name, _, value = rest.strip().partition(" = ")
+        if backend.strip() not in ("", "CPU"):
+            break
+        if value not in ("", "0"):
+            found.add(name if value == "1" else f"{name}={value}")
+    return frozenset(found)
+
+
+@cache
+def commit() -> str:
+    """The commit that the build's ggml was made from."""
+    return str(_ggml("ggml_commit", ctypes.c_char_p)().decode())
+
+
+@cache
+def backends() -> tuple[str, ...]:
+    """What the build can compute with, as llama.cpp names it: CPU, CUDA, ROCm, Metal, Vulkan. Their devices may be none."""
+    start()
+    get, name = (
+        _ggml("ggml_backend_reg_get", ctypes.c_void_p, ctypes.c_size_t),
+        _ggml("ggml_backend_reg_name", ctypes.c_char_p, ctypes.c_void_p),
+    )
+    return tuple(name(get(i)).decode() for i in range(_ggml("ggml_backend_reg_count", ctypes.c_size_t)()))
+
+
+@cache
 def buffer_types() -> dict[str, int]:
     """Names of the buffer types that --override-tensor takes -> handles."""
     found: dict[str, int] = {}

@@ -47,12 +47,15 @@ class Lora:
     scale: float = 1.0
 
 
+AS_MANY_AS_FIT, ALL_LAYERS = -1, -2
+
+
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """How a model is loaded. Names and meanings are llama.cpp's."""
 
     path: Path
-    n_gpu_layers: int = -1  # -1: as many as fit
+    n_gpu_layers: int = AS_MANY_AS_FIT  # or ALL_LAYERS
     split_mode: SplitMode = SplitMode.LAYER
     main_gpu: int = 0
     tensor_split: tuple[float, ...] = ()

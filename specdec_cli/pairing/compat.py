@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from specdec_cli.errors import PairError
 from specdec_cli.gguf.constants import TokenType
 from specdec_cli.gguf.parse import StringArray
 from specdec_cli.gguf.vocabulary import Vocabulary
-
-Ids = npt.NDArray[np.int64]
+from specdec_cli.pairing.findings import N_EXAMPLES, Example, Finding, Ids, Rule, finding
+from specdec_cli.pairing.findings import Verdict as Verdict
 
 # How tokens that stand for nothing are spelled where a file does not type them UNUSED.
 _PLACEHOLDER = re.compile(rb"(<\|?|\[)[a-z_]*(unused|reserved|pad|extra|dummy|placeholder)[a-z_]*-?\d+(\|?>|\])", re.IGNORECASE)
@@ -23,45 +21,10 @@ _TEXT = frozenset({TokenType.NORMAL, TokenType.BYTE, TokenType.UNDEFINED})
 _SPECIAL = frozenset({TokenType.CONTROL, TokenType.UNKNOWN})
 _SPELLED = _TEXT | {TokenType.USER_DEFINED}
 _ONE_TOKENIZER = "Text is tokenised once, by the target; the draft is given the same ids."
+_OTHER_CUTS = "Only the target's is used. The draft may see text cut in ways that it was not trained on, and agree less."
 _SWITCH = {True: "yes", False: "no", None: "not said"}
-
-
-class Verdict(IntEnum):
-    """How well a draft suits a target; the largest severity among the findings decides."""
-
-    COMPATIBLE = 0  # nothing that matters
-    NOTES = 1  # usable, and a person should know what differs
-    PARTIAL = 2  # usable in part: some real text is never drafted
-    INCOMPATIBLE = 3
-
-
-class Rule(StrEnum):
-    """What a finding is about."""
-
-    TOKENIZER = "tokenizer"  # kinds of tokenizer
-    TEXT = "text"  # tokens of text
-    CONTROL = "control"  # control tokens
-    UNUSED = "unused"  # text in one, padding in the other
-    PADDING = "padding"  # one vocabulary ends in more padding
-    EXTRA_CONTROL = "extra control"  # one vocabulary has more control tokens
-    EXTRA_TEXT = "extra text"  # one vocabulary has more text tokens
-    PRE = "pre"  # pre-tokenizers
-    MERGES = "merges"
-    SCORES = "scores"
-    EOS = "eos"
-    BOS = "bos"
-    ADD_BOS = "add bos"
-
-
-@dataclass(frozen=True, eq=False)
-class Finding:
-    """One difference between two vocabularies."""
-
-    rule: Rule
-    severity: Verdict
-    sentence: str
-    why: str  # it matters, or not
-    ids: Ids  # the tokens concerned, rising; empty where it is about the whole
+_BYTE_LEVEL = "gpt2"
+_N_UNCOMPARED = 5  # the first ids, which llama.cpp's own rule passes over (SPEC_VOCAB_CHECK_START_TOKEN_ID)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,46 +60,25 @@ def compare(target: Vocabulary, draft: Vocabulary) -> Compatibility:
     """Compare two vocabularies, token by token and rule by rule."""
     n = min(target.n_vocab, draft.n_vocab)
     shared, undraftable = _shared_tokens(target, draft, n)
-    findings = [*_tokenizer(target, draft), *shared, *_tail(target, draft), *_rules(target, draft)]
+    other_text = any(found.severity is Verdict.INCOMPATIBLE for found in shared)
+    findings = [*_tokenizer(target, draft, other_text), *shared, *_tail(target, draft), *_rules(target, draft)]
     return Compatibility(tuple(findings), target.n_vocab, draft.n_vocab, undraftable)
 
 
-def require_compatible(
-    target: Vocabulary, draft: Vocabulary, target_name: str, draft_name: str, force: bool = False
-) -> Compatibility:
-    """The verdict on a pair that may be used. Raises PairError for one that may not, unless forced.
-
-    A forced pair is safe: every id that the two read otherwise is among the undraftable ones.
-    """
-    result = compare(target, draft)
-    if result.verdict < Verdict.INCOMPATIBLE or force:
-        return result
-    worst = [finding for finding in result.findings if finding.severity == Verdict.INCOMPATIBLE]
-    raise PairError(
-        f"The draft {draft_name} does not fit the target {target_name}.",
-        " ".join(finding.sentence for finding in worst),
-        "Choose a draft of the target's own family, or use --draft ngram, which needs no second model. With --force only"
-        f" the {result.n_draftable:,} ids that agree are drafted; the text is still the target's.",
-    )
-
-
-def _tokenizer(target: Vocabulary, draft: Vocabulary) -> list[Finding]:
+def _tokenizer(target: Vocabulary, draft: Vocabulary, other_text: bool) -> list[Finding]:
+    """Kinds of tokenizer. Where all text agrees token by token, how it would have been cut is no bar."""
     if target.model == draft.model:
         return []
-    return [
-        _finding(
-            Rule.TOKENIZER,
-            Verdict.INCOMPATIBLE,
-            f"The target's tokenizer is {target.model!r}, the draft's is {draft.model!r}.",
-            "The same id means another text in each.",
-        )
-    ]
+    sentence = f"The target's tokenizer is {target.model!r}, the draft's is {draft.model!r}."
+    if other_text:
+        return [finding(Rule.TOKENIZER, Verdict.INCOMPATIBLE, sentence, "The same id means another text in each.")]
+    return [finding(Rule.TOKENIZER, Verdict.NOTES, sentence, f"The same id means the same text in each. {_OTHER_CUTS}")]
 
 
 def _shared_tokens(target: Vocabulary, draft: Vocabulary, n: int) -> tuple[list[Finding], Ids]:
     """What differs among the ids that both have, and which of these must not be drafted."""
-    differ = _differing(target, draft, n)
-    pad_t, pad_d = _padding(target, differ, n), _padding(draft, differ, n)
+    spelled, differ = _differing(target, draft, n)
+    pad_t, pad_d = padding(target, differ, n), padding(draft, differ, n)
     text_t, text_d = _of_type(target, _TEXT, n) & ~pad_t, _of_type(draft, _TEXT, n) & ~pad_d
     special_t, special_d = _of_type(target, _SPECIAL, n) & ~pad_t, _of_type(draft, _SPECIAL, n) & ~pad_d
     either_pad, both_pad = pad_t | pad_d, pad_t & pad_d
@@ -149,8 +91,10 @@ def _shared_tokens(target: Vocabulary, draft: Vocabulary, n: int) -> tuple[list[
     text = differ & ~either_pad & ~other_control
 
     found = []
-    if text.any():
-        found.append(_text_finding(target, draft, np.flatnonzero(text)))
+    if (text & spelled).any():
+        found.append(_text_finding(target, draft, np.flatnonzero(text & spelled)))
+    if (text & ~spelled).any():
+        found.append(_reading_finding(target, draft, np.flatnonzero(text & ~spelled)))
     if control.any():
         found.append(_control_finding(target, draft, np.flatnonzero(control)))
     if unused.any():
@@ -158,38 +102,58 @@ def _shared_tokens(target: Vocabulary, draft: Vocabulary, n: int) -> tuple[list[
     undraftable = text | control | unused | either_pad
     if undraftable.all():
         found.append(
-            _finding(Rule.TEXT, Verdict.INCOMPATIBLE, "No token of the draft can be used.", "There is nothing to draft.")
+            finding(Rule.TEXT, Verdict.INCOMPATIBLE, "No token of the draft can be used.", "There is nothing to draft.")
         )
     return found, np.flatnonzero(undraftable).astype(np.int64)
 
 
 def _text_finding(target: Vocabulary, draft: Vocabulary, ids: Ids) -> Finding:
-    return _finding(
+    few = bool(ids[-1] < _N_UNCOMPARED)
+    return _about_tokens(
         Rule.TEXT,
-        Verdict.INCOMPATIBLE,
+        Verdict.PARTIAL if few else Verdict.INCOMPATIBLE,
         f"{_count(ids, 'token')} of text {_differs(ids)}; {_first(target, draft, ids)}.",
-        "The draft would propose other text than it means.",
+        "Never drafted; all other text agrees." if few else "The draft would propose other text than it means.",
+        target,
+        draft,
+        ids,
+    )
+
+
+def _reading_finding(target: Vocabulary, draft: Vocabulary, ids: Ids) -> Finding:
+    return _about_tokens(
+        Rule.READING,
+        Verdict.PARTIAL,
+        f"{_count(ids, 'token')} of text {'is' if len(ids) == 1 else 'are'} spelled alike and read otherwise;"
+        f" {_first(target, draft, ids)}.",
+        "Never drafted.",
+        target,
+        draft,
         ids,
     )
 
 
 def _control_finding(target: Vocabulary, draft: Vocabulary, ids: Ids) -> Finding:
-    return _finding(
+    return _about_tokens(
         Rule.CONTROL,
         Verdict.NOTES,
         f"{_count(ids, 'control token')} {_differs(ids)}; {_first(target, draft, ids)}.",
-        "These are never drafted; the target writes them itself.",
+        "Never drafted; the target writes what it needs of them itself.",
+        target,
+        draft,
         ids,
     )
 
 
 def _unused_finding(target: Vocabulary, draft: Vocabulary, ids: Ids, pad_t: npt.NDArray[np.bool_]) -> Finding:
     where = "the target" if pad_t[ids].all() else "the draft" if not pad_t[ids].any() else "one of the two"
-    return _finding(
+    return _about_tokens(
         Rule.UNUSED,
         Verdict.PARTIAL,
         f"{_count(ids, 'token')} of text {'is' if len(ids) == 1 else 'are'} padding in {where}; {_first(target, draft, ids)}.",
-        "These are never drafted.",
+        "Never drafted.",
+        target,
+        draft,
         ids,
     )
 
@@ -199,21 +163,23 @@ def _tail(target: Vocabulary, draft: Vocabulary) -> list[Finding]:
     n = min(target.n_vocab, draft.n_vocab)
     larger, owner = (target, "target") if target.n_vocab > n else (draft, "draft")
     beyond = np.arange(larger.n_vocab) >= n
-    pad = _padding(larger, beyond, larger.n_vocab) & beyond
+    pad = padding(larger, beyond, larger.n_vocab) & beyond
     special = _of_type(larger, _SPECIAL, larger.n_vocab) & beyond & ~pad
     text = beyond & ~pad & ~special
-    gap = "The draft does not have them." if owner == "target" else "The target does not have them."
+    gap = f"Never drafted: the {'draft' if owner == 'target' else 'target'} has no such ids."
     kinds: list[tuple[npt.NDArray[np.bool_], Rule, Verdict, str, str]] = [
-        (text, Rule.EXTRA_TEXT, Verdict.PARTIAL, "text token", f"{gap} They are never drafted."),
-        (special, Rule.EXTRA_CONTROL, Verdict.NOTES, "control token", f"{gap} They are never drafted."),
-        (pad, Rule.PADDING, Verdict.COMPATIBLE, "padding token", "They stand for no text and are never drafted."),
+        (text, Rule.EXTRA_TEXT, Verdict.PARTIAL, "text token", gap),
+        (special, Rule.EXTRA_CONTROL, Verdict.NOTES, "control token", gap),
+        (pad, Rule.PADDING, Verdict.COMPATIBLE, "padding token", "Never drafted: padding stands for no text."),
     ]
     return [
-        _finding(
+        _about_tokens(
             rule,
             severity,
             f"The {owner} has {_count(ids, noun)} more, from id {ids[0]:,} ({larger.shown(int(ids[0]))}).",
             why,
+            target,
+            draft,
             ids,
         )
         for chosen, rule, severity, noun, why in kinds
@@ -227,11 +193,11 @@ def _rules(target: Vocabulary, draft: Vocabulary) -> list[Finding]:
     found = []
     if pre_t != pre_d:
         found.append(
-            _finding(
+            finding(
                 Rule.PRE,
                 Verdict.NOTES,
                 f"The target's pre-tokenizer is {pre_t!r}, the draft's is {pre_d!r}.",
-                "Only the target's is used. The draft may see text cut in ways that it was not trained on, and agree less.",
+                _OTHER_CUTS,
             )
         )
     told = [
@@ -261,27 +227,38 @@ def _rules(target: Vocabulary, draft: Vocabulary) -> list[Finding]:
             f" {_SWITCH[target.add_bos]} for the target, {_SWITCH[draft.add_bos]} for the draft.",
             _ONE_TOKENIZER,
         ),
+        (
+            Rule.ADD_EOS,
+            target.add_eos == draft.add_eos,
+            f"An end token after each text: {_SWITCH[target.add_eos]} for the target, {_SWITCH[draft.add_eos]} for the draft.",
+            _ONE_TOKENIZER,
+        ),
     ]
-    return found + [_finding(rule, Verdict.COMPATIBLE, text, why) for rule, same, text, why in told if not same]
+    return found + [finding(rule, Verdict.COMPATIBLE, text, why) for rule, same, text, why in told if not same]
 
 
-def _differing(target: Vocabulary, draft: Vocabulary, n: int) -> npt.NDArray[np.bool_]:
-    """Which of the first n ids the two read otherwise. One comparison of bytes settles the usual case."""
+def _differing(target: Vocabulary, draft: Vocabulary, n: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Which of the first n ids the two spell otherwise, and which they read otherwise."""
     a, b = target.tokens, draft.tokens
-    if a.raw[: len(b.raw)] == b.raw[: len(a.raw)]:
-        differ = np.zeros(n, np.bool_)
+    if a.raw[: len(b.raw)] == b.raw[: len(a.raw)]:  # the usual case, settled by one comparison of bytes
+        spelled = np.zeros(n, np.bool_)
     else:
         pairs = zip(a.items, b.items, strict=False)
-        differ = np.fromiter((one != other for one, other in pairs), np.bool_, n)
-    # Spelling and type together make the text: "<0x0A>" is a newline as a byte token and six letters as any other, and a
-    # user-defined token spells its spaces plainly.
-    plain_t, plain_d = _of_type(target, _SPELLED, n), _of_type(draft, _SPELLED, n)
-    for i in np.flatnonzero(plain_t & plain_d & (target.types[:n] != draft.types[:n])):
+        spelled = np.fromiter((one != other for one, other in pairs), np.bool_, n)
+    # Spelling, type and tokenizer together make the text: "<0x0A>" is a newline as a byte token and six letters as any
+    # other, a user-defined token spells its spaces plainly, and byte-level BPE its letters beyond ASCII otherwise.
+    differ = spelled.copy()
+    plain = _of_type(target, _SPELLED, n) & _of_type(draft, _SPELLED, n)
+    doubtful = plain & (target.types[:n] != draft.types[:n])
+    if (target.model == _BYTE_LEVEL) != (draft.model == _BYTE_LEVEL):
+        items = a.items
+        doubtful |= plain & ~spelled & np.fromiter((not items[i].isascii() for i in range(n)), np.bool_, n)
+    for i in np.flatnonzero(doubtful):
         differ[i] = target.piece(int(i)) != draft.piece(int(i))
-    return differ
+    return spelled & differ, differ
 
 
-def _padding(vocabulary: Vocabulary, where: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
+def padding(vocabulary: Vocabulary, where: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
     """Which of the first n ids stand for nothing. Spellings are looked at only where asked."""
     pad: npt.NDArray[np.bool_] = vocabulary.types[:n] == TokenType.UNUSED
     tokens = vocabulary.tokens.items
@@ -304,18 +281,26 @@ def _size(merges: StringArray | None) -> str:
     return f"{len(merges or ()):,}"
 
 
-def _finding(rule: Rule, severity: Verdict, sentence: str, why: str, ids: Ids | None = None) -> Finding:
-    return Finding(rule, severity, sentence, why, np.empty(0, np.int64) if ids is None else ids)
+def _about_tokens(
+    rule: Rule, severity: Verdict, sentence: str, why: str, target: Vocabulary, draft: Vocabulary, ids: Ids
+) -> Finding:
+    examples = tuple(Example(i, *_both(target, draft, i)) for i in ids[:N_EXAMPLES].tolist())
+    return Finding(rule, severity, sentence, why, ids, examples)
 
 
 def _first(target: Vocabulary, draft: Vocabulary, ids: Ids) -> str:
     """The first of the ids, as each of the two reads it."""
     i = int(ids[0])
-    one, other = target.shown(i), draft.shown(i)
-    if one == other or target.tokens[i] == draft.tokens[i]:
-        one += f" ({_spelled(target, i)})"
-        other += f" ({_spelled(draft, i)})"
+    one, other = _both(target, draft, i)
     return f"the first is id {i:,}: {one} in the target, {other} in the draft"
+
+
+def _both(target: Vocabulary, draft: Vocabulary, i: int) -> tuple[str | None, str | None]:
+    """A token as each of the two shows it, with type and spelling where it would look the same."""
+    one, other = (side.shown(i) if i < side.n_vocab else None for side in (target, draft))
+    if one is not None and other is not None and (one == other or target.tokens[i] == draft.tokens[i]):
+        return f"{one} ({_spelled(target, i)})", f"{other} ({_spelled(draft, i)})"
+    return one, other
 
 
 def _spelled(vocabulary: Vocabulary, token: int) -> str:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdec_cli.errors import PairError
 from specdec_cli.gguf.constants import TokenType
 from specdec_cli.gguf.parse import StringArray
 from specdec_cli.gguf.reader import read_header
 from specdec_cli.gguf.vocabulary import Vocabulary, vocabulary
-from specdec_cli.pairing.compat import Compatibility, Finding, Rule, Verdict, compare, require_compatible
+from specdec_cli.pairing.compat import Compatibility, compare
+from specdec_cli.pairing.findings import Finding, Rule, Verdict
 from tests.gguf_files import TINY, copy_with_changes, copy_with_padding, smollm2, write_vocab_gguf
 
 T = TokenType
@@ -186,16 +186,47 @@ def test_text_that_is_written_alike_is_the_same_however_typed() -> None:
 
 def test_byte_token_is_not_the_text_that_spells_it() -> None:
     result = compare(changed(40, "<0x0A>", T.BYTE), changed(40, "<0x0A>", T.NORMAL))
-    assert result.verdict == Verdict.INCOMPATIBLE
+    assert (result.verdict, only(result).rule) == (Verdict.PARTIAL, Rule.READING)
+    assert result.undraftable.tolist() == [40]
     assert r"'\n' (BYTE b'<0x0A>') in the target, '<0x0A>' (NORMAL b'<0x0A>') in the draft" in only(result).sentence
 
 
-def test_other_kind_of_tokenizer_is_incompatible() -> None:
-    result = compare(vocab(), vocab(model="gpt2"))
+def test_other_kind_of_tokenizer_with_other_text_is_incompatible() -> None:
+    result = compare(vocab(), replace(changed(57, "Ġother"), model="gpt2"))
     assert result.verdict == Verdict.INCOMPATIBLE
-    assert only(result).rule == Rule.TOKENIZER
-    assert "'llama'" in only(result).sentence
-    assert "'gpt2'" in only(result).sentence
+    assert [finding.rule for finding in result.findings] == [Rule.TOKENIZER, Rule.TEXT]
+    assert "'llama'" in result.findings[0].sentence
+    assert "'gpt2'" in result.findings[0].sentence
+
+
+def test_other_kind_of_tokenizer_with_the_same_text_is_a_note() -> None:
+    result = compare(vocab(model="gemma4"), vocab())
+    assert (result.verdict, only(result).rule) == (Verdict.NOTES, Rule.TOKENIZER)
+    assert result.undraftable.size == 0
+
+
+def test_letters_that_only_byte_level_bpe_reads_as_bytes_are_never_drafted() -> None:
+    result = compare(changed(57, "Ġother"), replace(changed(57, "Ġother"), model="gpt2"))
+    assert (result.verdict, result.undraftable.tolist()) == (Verdict.PARTIAL, [57])
+    assert [finding.rule for finding in result.findings] == [Rule.TOKENIZER, Rule.READING]
+
+
+@pytest.mark.parametrize(("at", "verdict"), [(0, Verdict.PARTIAL), (4, Verdict.PARTIAL), (5, Verdict.INCOMPATIBLE)])
+def test_text_that_differs_in_the_first_five_ids_alone_leaves_the_rest_usable(at: int, verdict: Verdict) -> None:
+    words, types = [f"▁a{i}" for i in range(9)], [T.NORMAL] * 9
+    other = [*words[:at], "▁other", *words[at + 1 :]]
+    result = compare(vocab(words, types), vocab(other, types))
+    assert result.verdict == verdict
+    assert result.undraftable.tolist() == [at]
+
+
+def test_a_finding_shows_the_first_five_tokens_as_each_reads_them() -> None:
+    words = [*WORDS[:20], *(f"▁other{i}" for i in range(7)), *WORDS[27:]]
+    shown = only(compare(vocab(), vocab(words, TYPES))).examples
+    assert [example.token for example in shown] == [20, 21, 22, 23, 24]
+    assert (shown[0].target, shown[0].draft) == ("' word17'", "' other0'")
+    more = only(compare(vocab(), grown(["▁x", "▁y"], T.NORMAL))).examples
+    assert [(example.token, example.target, example.draft) for example in more] == [(203, None, "' x'"), (204, None, "' y'")]
 
 
 def test_byte_level_tokens_are_shown_readably() -> None:
@@ -246,27 +277,10 @@ def test_nothing_left_to_draft_is_incompatible() -> None:
     assert compare(padding, padding).verdict == Verdict.INCOMPATIBLE
 
 
-def test_requirement_names_the_first_difference_and_both_strings() -> None:
-    with pytest.raises(PairError) as caught:
-        require_compatible(vocab(), changed(57, "▁other"), "big.gguf", "small.gguf")
-    error = caught.value
-    assert "small.gguf" in error.what
-    assert "big.gguf" in error.what
-    assert "57" in error.why
-    assert "' word54'" in error.why
-    assert "' other'" in error.why
-    assert "--force" in error.fix
-
-
-def test_forced_pair_never_drafts_what_differs() -> None:
-    result = require_compatible(vocab(), changed(57, "▁other"), "big", "small", force=True)
+def test_what_differs_is_forbidden_to_draft() -> None:
+    result = compare(vocab(), changed(57, "▁other"))
     assert result.verdict == Verdict.INCOMPATIBLE
     assert np.flatnonzero(result.forbidden(len(WORDS))).tolist() == [57]
-
-
-def test_usable_pairs_pass_the_requirement() -> None:
-    assert require_compatible(vocab(), changed(1, "<bos>"), "a", "b").verdict == Verdict.NOTES
-    assert require_compatible(vocab(), grown(["▁x"], T.NORMAL), "a", "b").verdict == Verdict.PARTIAL
 
 
 def test_real_model_against_itself_and_against_a_changed_copy_of_its_vocabulary(tmp_path: Path) -> None:
@@ -316,3 +330,19 @@ def test_what_may_be_drafted_reads_alike_in_both(one: list[tuple[str, int]], oth
         assert T.UNUSED not in (target.types[i], draft.types[i])
     if result.verdict < Verdict.INCOMPATIBLE:
         assert result.n_draftable > 0
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(token_lists, st.data(), st.sampled_from([("llama", "llama"), ("gpt2", "gpt2"), ("gpt2", "gemma4")]))
+def test_texts_that_agree_from_the_sixth_on_are_usable_however_typed(
+    one: list[tuple[str, int]], data: st.DataObject, models: tuple[str, str]
+) -> None:
+    """What llama.cpp's own rule accepts: it looks at no type, and at none of the first five texts."""
+    first = data.draw(st.lists(st.sampled_from(["x", "<y>", "▁z"]), min_size=5, max_size=5))
+    words = [word for word, _ in one]
+    other = (first + words[5:])[: len(words)]
+    types = data.draw(st.lists(st.integers(0, 6), min_size=len(words), max_size=len(words)))
+    sides = (words, [kind for _, kind in one], models[0]), (other, types, models[1])
+    target, draft = (replace(vocab(*side), bos=None, eos=None) for side in sides)
+    result = compare(target, draft)
+    assert result.verdict < Verdict.INCOMPATIBLE or result.n_draftable == 0
