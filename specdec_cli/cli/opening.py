@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specdec_cli import drafters
+from specdec_cli import auto, drafters, room
 from specdec_cli.decoding.verification import Rule
-from specdec_cli.errors import ModelFileError
+from specdec_cli.errors import ModelFileError, SpecdecError
+from specdec_cli.gguf.header import Header
+from specdec_cli.gguf.reader import read_header
 from specdec_cli.hub.resolving import resolve
-from specdec_cli.session import Listener, SessionOptions
+from specdec_cli.options import Listener, SessionOptions
 from specdec_cli.settings.build import context_options, model_options
 from specdec_cli.settings.resolve import Settings
 from specdec_cli.settings.table import Verify
@@ -24,8 +26,8 @@ def session_options(settings: Settings, listener: Listener) -> SessionOptions:
         draft = _draft(choice, settings, listener)
         choice = drafters.MODEL if draft is not None else drafters.NONE
     if choice == drafters.AUTO:
-        choice = drafters.NONE
-        listener.notice("No draft was named, so this is plain decoding: --draft FILE.gguf or --draft ngram can make it faster.")
+        draft = _best_draft(target, settings, listener)
+        choice = drafters.MODEL if draft is not None else drafters.NONE
     return SessionOptions(
         target=model_options(settings, target),
         context=context_options(settings),
@@ -40,6 +42,36 @@ def session_options(settings: Settings, listener: Listener) -> SessionOptions:
         force=settings.value("force", bool),
         draft_optional=settings.value("draft_optional", bool),
     )
+
+
+def _best_draft(target: Path, settings: Settings, listener: Listener) -> Path | None:
+    """The draft that --draft auto takes of those on this machine, or None; says which, or what there would be."""
+    model, context = model_options(settings, target), context_options(settings)
+    try:
+        header = read_header(target, "target")
+        here = room.this_machine()
+        on_cpu = not here.gpus or model.n_gpu_layers == 0
+
+        def fits(draft: Header) -> bool:
+            options = model_options(settings, draft.path, draft=True)
+            draft_context = context_options(settings, draft=True)
+            plan = room.plan_for(header, model, context, draft, options, draft_context, machine=here)
+            return plan.draft_fits is True
+
+        found = auto.local_draft(target, header, on_cpu=on_cpu, fits=fits)
+        known = auto.known_draft(header, on_cpu=on_cpu) if found is None else None
+    except SpecdecError:  # the session says what is wrong with the target
+        return None
+    if found is not None:
+        gain = (found.on_cpu if on_cpu else found.estimate).speed_up
+        listener.notice(f"Drafting with {found.candidate.reference} (--draft auto): about {gain:.1f}x is to be expected.")
+        return found.candidate.header.path
+    other = f"--draft {known.draft.reference}" if known is not None else "specdec suggest"
+    listener.notice(
+        "Decoding plainly: no draft on this machine promises a gain (--draft auto)."
+        f" To try: --draft ngram, {other}{' finds others' if known is None else ''}."
+    )
+    return None
 
 
 def _draft(reference: str, settings: Settings, listener: Listener) -> Path | None:

@@ -19,7 +19,8 @@ from specdec_cli.llama.grammar import Grammar
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.model import Model
 from specdec_cli.llama.schema import grammar_from_schema, unenforced_keywords
-from specdec_cli.session import Request, Session, SessionOptions
+from specdec_cli.options import SessionOptions
+from specdec_cli.session import Request, Session
 from specdec_cli.settings.build import sampling_values
 from specdec_cli.settings.resolve import Settings, with_metadata
 from specdec_cli.ui.marks import legend, marked
@@ -56,6 +57,9 @@ def _run(settings: Settings, options: SessionOptions, prompt: str, sink: Sink, i
     with Session(options, sink, interrupt) as session:
         settings = with_metadata(settings, session.model.metadata)
         _say_settings(settings, sink)
+        if settings.value("verbose", bool):
+            for sentence in session.plan.sentences:
+                sink.notice(sentence)
         request = Request(
             prompt=session.encode(prompt, settings.maybe("system_prompt", str), raw=settings.value("raw", bool)),
             params=SamplingParams(**sampling_values(settings)),

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
-import yaml
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import Node, SequenceNode
 
 from specdec_cli.errors import UsageError
-from specdec_cli.settings.kinds import Several, quoted
-from specdec_cli.settings.table import SETTINGS
+from specdec_cli.settings.kinds import BadValue, Several, quoted
+from specdec_cli.settings.table import EXCLUSIVE, SETTINGS
+from specdec_cli.yamlfile import YamlFile, line
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
-_NULL = "tag:yaml.org,2002:null"
 _KEYS = ("description", "settings")
 
 
@@ -71,76 +70,67 @@ def load(name: str) -> Profile:
 
 
 def read(path: Path) -> Profile:
-    """Read a profile's file. Raises UsageError with the line of what is wrong."""
-    try:
-        root = yaml.compose(path.read_text(encoding="utf-8-sig"), Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The profile {path} cannot be read.", str(error)) from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"The profile {path} is not YAML.", " ".join(str(error).split())) from None
-    description, entries = "", {}
-    for key, node in _pairs(path, root):
-        if key.value not in _KEYS:
-            raise _unknown(path, key, _KEYS)
-        if key.value == "description":
-            description = _scalar(path, key.value, node)
-        else:
-            entries = dict(_entries(path, node))
-    return Profile(path.stem, path, description, entries)
+    """Read a profile's file. Raises UsageError with the line of what is wrong. Values are judged when they are resolved."""
+    file = YamlFile(path, "profile")
+    profile = _read(file)
+    file.raise_first()
+    return profile
 
 
-def _entries(path: Path, node: Node) -> Iterator[tuple[str, Entry]]:
+def faults(path: Path) -> list[UsageError]:
+    """Everything that is wrong with a profile's file, its values included. Raises UsageError where it cannot be read."""
+    file = YamlFile(path, "profile")
+    profile = _read(file)
+    return [*file.faults, *_bad_values(profile), *_exclusive(profile)]
+
+
+def _read(file: YamlFile) -> Profile:
+    found = file.known_pairs(file.root(), _KEYS)
+    description = file.scalar("description", found["description"]) if "description" in found else None
+    entries = dict(_entries(file, found["settings"])) if "settings" in found else {}
+    return Profile(file.path.stem, file.path, description or "", entries)
+
+
+def _entries(file: YamlFile, node: Node) -> Iterator[tuple[str, Entry]]:
     keys = {setting.key: setting for setting in SETTINGS.values() if setting.profile}
-    for key, value in _pairs(path, node):
+    for key, value in file.pairs(node):
         setting = keys.get(key.value.replace("_", "-"))
         if setting is None:
-            raise _unknown(path, key, keys)
-        yield setting.name, Entry(_texts(path, key.value, value, isinstance(setting.kind, Several)), _line(value))
+            file.unknown(key, keys, "It is no setting of a profile.")
+            continue
+        texts = _texts(file, key.value, value, isinstance(setting.kind, Several))
+        if texts is not None:
+            yield setting.name, Entry(texts, line(value))
 
 
-def _texts(path: Path, key: str, node: Node, several: bool) -> str | tuple[str, ...]:
-    if several and isinstance(node, SequenceNode):
-        return tuple(_scalar(path, key, item) for item in node.value)
-    return _scalar(path, key, node)
+def _texts(file: YamlFile, key: str, node: Node, several: bool) -> str | tuple[str, ...] | None:
+    if not (several and isinstance(node, SequenceNode)):
+        return file.scalar(key, node)
+    texts = [file.scalar(key, item) for item in node.value]
+    return tuple(text for text in texts if text is not None)
 
 
-def _scalar(path: Path, key: str, node: Node) -> str:
-    if not isinstance(node, ScalarNode):
-        raise _wrong(path, node, key, "takes one value", "Here stands a list or a mapping.")
-    if node.tag == _NULL:
-        raise _wrong(path, node, key, "has no value", "An empty text is written ''.")
-    return str(node.value)
+def _bad_values(profile: Profile) -> Iterator[UsageError]:
+    for name, entry in profile.entries.items():
+        setting = SETTINGS[name]
+        for text in (entry.texts,) if isinstance(entry.texts, str) else entry.texts:
+            try:
+                setting.kind.parse(text)
+            except BadValue as bad:
+                yield UsageError(
+                    f"{profile.path}, line {entry.line}: {setting.key}: {quoted(text)} {bad.reason}.",
+                    f"{setting.key} takes {setting.kind.expects}.",
+                    f"Use {setting.key}: {bad.better}." if bad.better else "",
+                )
 
 
-def _pairs(path: Path, node: Node | None) -> Iterator[tuple[ScalarNode, Node]]:
-    """The keys and values of a mapping, each key once."""
-    if node is None or node.tag == _NULL:  # an empty file, or nothing behind the key
-        return
-    if not isinstance(node, MappingNode):
-        raise UsageError(f"{path}, line {_line(node)}: this is not KEY: VALUE.")
-    seen: dict[str, int] = {}
-    for key, value in node.value:
-        if not isinstance(key, ScalarNode):
-            raise UsageError(f"{path}, line {_line(key)}: a key is one word.")
-        if key.value in seen:
-            raise _wrong(path, key, key.value, "stands there twice", f"It came first in line {seen[key.value]}.")
-        seen[key.value] = _line(key)
-        yield key, value
-
-
-def _line(node: Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _wrong(path: Path, node: Node, key: str, what: str, why: str) -> UsageError:
-    return UsageError(f"{path}, line {_line(node)}: {quoted(key)} {what}.", why)
-
-
-def _unknown(path: Path, key: ScalarNode, known: Iterable[str]) -> UsageError:
-    names = list(known)
-    near = difflib.get_close_matches(key.value.replace("_", "-"), names, 1)
-    return UsageError(
-        f"{path}, line {_line(key)}: there is no {quoted(key.value)}.",
-        f"Known here: {', '.join(names)}." if len(names) < 10 else "It is no setting of a profile.",
-        f"Use {near[0]}." if near else "",
-    )
+def _exclusive(profile: Profile) -> Iterator[UsageError]:
+    for group in EXCLUSIVE:
+        first, *others = [name for name in group if name in profile.entries] or [""]
+        for name in others:
+            yield UsageError(
+                f"{profile.path}, line {profile.entries[name].line}: {SETTINGS[name].key} and {SETTINGS[first].key}"
+                " cannot be used together.",
+                f"{SETTINGS[first].key} stands in line {profile.entries[first].line}.",
+                "Leave one of them out.",
+            )

@@ -167,3 +167,25 @@ def test_an_unknown_profile_is_met_with_those_there_are(own: Path) -> None:
 def test_a_name_that_is_a_path_is_no_profile(own: Path, name: str) -> None:
     with pytest.raises(UsageError, match="There is no profile"):
         profiles.load(name)
+
+
+def test_check_tells_all_faults_and_their_lines(own: Path) -> None:
+    path = _write(own, "settings:\n  temp: hot\n  topk: 5\n  top-p: [1]\n  mmap: maybe\nsetings: 1\n")
+    lines = sorted(int(fault.what.partition("line ")[2].partition(":")[0]) for fault in profiles.faults(path))
+    assert lines == [2, 3, 4, 5, 6]
+
+
+def test_check_finds_what_cannot_be_used_together(own: Path) -> None:
+    path = _write(own, "settings:\n  grammar: a\n  temp: 1\n  json-schema: b\n")
+    (fault,) = profiles.faults(path)
+    assert "line 4: json-schema and grammar cannot be used together" in fault.what
+    assert fault.why == "grammar stands in line 2."
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
+def test_check_finds_nothing_in_a_shipped_profile(path: Path) -> None:
+    assert profiles.faults(path) == []
+
+
+def test_a_fault_in_the_yaml_has_its_line(own: Path) -> None:
+    assert "mine.yaml, line 2: this is not YAML" in _error(own, "settings:\n  - a: b: c\n").what
