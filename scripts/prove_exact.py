@@ -21,7 +21,8 @@ from specdec_cli.decoding.contracts import Round, SamplingParams, Target
 from specdec_cli.decoding.replay import Cause, Recorder, explain, first_difference
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.options import ContextOptions, ModelOptions
-from specdec_cli.session import Request, Session, SessionOptions
+from specdec_cli.options import SessionOptions
+from specdec_cli.session import Request, Session
 
 TEXT = (
     "The harbour was quiet that morning. A boat came in with the tide, and the men on the quay counted the boxes as they "

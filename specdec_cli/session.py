@@ -7,54 +7,24 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
-from specdec_cli import drafters, exact
+from specdec_cli import drafters, exact, gate
 from specdec_cli.decoding.contracts import Constraint, Drafter, SamplingParams, Target
 from specdec_cli.decoding.governor import FixedGovernor
 from specdec_cli.decoding.loop import Event, Job, Sequence, generate
-from specdec_cli.decoding.verification import Rule
 from specdec_cli.decoding.widths import PaddedTarget, WidthReport
 from specdec_cli.drafters.model import ModelDrafter
 from specdec_cli.drafters.ngram import NgramDrafter
-from specdec_cli.errors import BackendError, ModelFileError, PairError, PromptError, SpecdecError, UsageError
-from specdec_cli.gguf.constants import Role
-from specdec_cli.gguf.header import Header
-from specdec_cli.gguf.kinds import check_runnable
-from specdec_cli.gguf.reader import read_header
-from specdec_cli.gguf.vocabulary import vocabulary
+from specdec_cli.errors import BackendError, ModelFileError, PairError, PromptError, UsageError
+from specdec_cli.gate import Admitted
 from specdec_cli.llama.context import Context, RollbackKind, find_rollback
 from specdec_cli.llama.interrupt import Interrupt
-from specdec_cli.llama.model import Model, read_override
+from specdec_cli.llama.model import Model
 from specdec_cli.llama.options import ContextOptions, ModelOptions
 from specdec_cli.llama.template import ChatTemplate, without_written_bos
-from specdec_cli.pairing.compat import Compatibility, Verdict, require_compatible
-
-
-class Listener(Protocol):
-    """Whoever shows what a session does."""
-
-    def notice(self, sentence: str, /) -> None: ...
-
-    def progress(self, label: str, fraction: float | None, /) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """What a session is built from."""
-
-    target: ModelOptions
-    context: ContextOptions
-    drafter: str = drafters.NONE  # a name of drafters: model, ngram, none
-    draft: ModelOptions | None = None  # for the drafter "model"
-    draft_context: ContextOptions | None = None
-    n_max: int = 4  # longest draft
-    n_min: int = 0
-    p_min: float = 0.0
-    rule: Rule = Rule.MATCH
-    exact: bool = False
-    force: bool = False  # draft although the vocabularies do not fit
-    draft_optional: bool = False  # go on plainly when the draft cannot be used
+from specdec_cli.options import Listener, SessionOptions, checked
+from specdec_cli.pairing.compat import Compatibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +46,7 @@ class Session:
     """
 
     def __init__(self, options: SessionOptions, listener: Listener, interrupt: Interrupt) -> None:
-        self.options = _checked(options)
+        self.options = checked(options)
         self._listener = listener
         if self.options.n_max < options.n_max:
             tokens = "token" if self.options.n_max == 1 else "tokens"
@@ -92,10 +62,11 @@ class Session:
         self.widths: WidthReport | None = None
         self.inexact_from: int | None = None  # where a running check withdrew the claim of --exact
         try:
-            pair = self._gate()
-            self.model = self._load(self.options.target, "target")
-            self.context, self.target, drafting = self._target(pair)
-            self.drafter = self._drafter(pair) if drafting else None
+            admitted = gate.admit(self.options, listener)
+            self.plan = admitted.plan
+            self.model = self._load(admitted.placed(self.options.target, "target"), "target")
+            self.context, self.target, drafting = self._target(admitted.pair)
+            self.drafter = self._drafter(admitted) if drafting else None
         except BaseException:
             self.close()
             raise
@@ -205,35 +176,6 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
-    def _gate(self) -> Compatibility | None:
-        """Everything that headers can tell, before any weights are read."""
-        header = _checked_header(self.options.target, "target")
-        draft = self.options.draft
-        if draft is None:
-            return None
-        try:
-            draft_header = _checked_header(draft, "draft")
-            pair = require_compatible(
-                vocabulary(header, "target"),
-                vocabulary(draft_header, "draft"),
-                self.options.target.path.name,
-                draft.path.name,
-                self.options.force,
-            )
-        except (ModelFileError, PairError) as error:
-            self._without_draft(error)
-            return None
-        for finding in pair.findings:
-            if finding.severity > Verdict.COMPATIBLE:
-                self._listener.notice(f"{finding.sentence} {finding.why}")
-        return pair
-
-    def _without_draft(self, error: SpecdecError) -> None:
-        """Go on without a draft where that was allowed, saying so."""
-        if not self.options.draft_optional:
-            raise error
-        self._listener.notice(f"Decoding plainly: {error.what} {error.why}".strip())
-
     def _load(self, options: ModelOptions, role: str) -> Model:
         label = f"loading the {role} {options.path.name}"
         model = Model(options, role, self._interrupt, lambda fraction: self._listener.progress(label, fraction))
@@ -245,7 +187,7 @@ class Session:
         options = self.options
         drafting = options.n_max > 0 and (options.drafter == drafters.NGRAM or pair is not None)
         n_max = options.n_max if drafting else 0
-        n_rows = exact.n_widths(n_max, options.context) if options.exact else n_max + 1
+        n_rows = gate.n_rows(options, drafting=drafting)
         n_ctx = options.context.n_ctx or self.model.n_ctx_train
         self._note_trained(self.model, n_ctx)
         n_padding = n_rows - 1 if options.exact else 0
@@ -276,14 +218,14 @@ class Session:
             " which every refused draft token needs."
         )
 
-    def _drafter(self, pair: Compatibility | None) -> Drafter | None:
-        options = self.options
+    def _drafter(self, admitted: Admitted) -> Drafter | None:
+        options, pair = self.options, admitted.pair
         if options.drafter == drafters.NGRAM:
             return NgramDrafter()
         if pair is None or options.draft is None:
             return None
         try:
-            model = self._load(options.draft, "draft")
+            model = self._load(admitted.placed(options.draft, "draft"), "draft")
             n_ctx = options.context.n_ctx or self.model.n_ctx_train
             asked = dataclasses.replace(options.draft_context or options.context, n_ctx=n_ctx)
             context = self._context(model, asked, n_rows=1)
@@ -294,7 +236,7 @@ class Session:
                     "Choose another draft, or use --draft ngram.",
                 )
         except (ModelFileError, PairError) as error:
-            self._without_draft(error)
+            gate.without_draft(error, self.options, self._listener)
             return None
         self._note_trained(model, n_ctx)
         return ModelDrafter(
@@ -357,31 +299,3 @@ class Session:
                 self.context.keep(n_common)
             except BackendError:  # a cache that cannot go back: all of the prompt is passed again
                 self.context.clear()
-
-
-def _checked_header(options: ModelOptions, role: Role) -> Header:
-    """The header of a model that can run, as llama.cpp will read it. Raises ModelFileError."""
-    header = read_header(options.path, role)
-    header = dataclasses.replace(header, metadata={**header.metadata, **dict(map(read_override, options.override_kv))})
-    check_runnable(header, role)
-    return header
-
-
-def _checked(options: SessionOptions) -> SessionOptions:
-    """Refuse combinations that cannot be meant, and fill in what follows from others."""
-    if options.exact and options.rule is Rule.REJECT:
-        raise UsageError(
-            "--exact and --verify reject exclude each other.",
-            "Rejection sampling gives the target's distribution, not the text of plain decoding.",
-            "Use --verify match, or leave --exact out.",
-        )
-    if options.n_min > options.n_max:
-        raise UsageError(
-            f"--draft-min {options.n_min} is more than --draft-max {options.n_max}.", "", "Lower the one or raise the other."
-        )
-    n_pass = min(options.context.n_batch, options.context.n_ubatch)
-    if options.exact and n_pass == 1:
-        raise UsageError("--exact is not possible with passes of one token.", "-b or -ub is 1.", "Use -b 32 -ub 32 or more.")
-    if options.n_max >= n_pass:
-        options = dataclasses.replace(options, n_max=n_pass - 1)
-    return options

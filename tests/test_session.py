@@ -22,7 +22,8 @@ from specdec_cli.drafters.model import ModelDrafter
 from specdec_cli.errors import ModelFileError, PromptError, SpecdecError, UsageError
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.options import ContextOptions, FlashAttention, ModelOptions
-from specdec_cli.session import Request, Session, SessionOptions
+from specdec_cli.options import SessionOptions
+from specdec_cli.session import Request, Session
 from tests.cli.models import write_recurrent
 
 pytestmark = pytest.mark.model
