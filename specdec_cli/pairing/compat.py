@@ -20,6 +20,7 @@ _PLACEHOLDER = re.compile(rb"(<\|?|\[)[a-z_]*(unused|reserved|pad|extra|dummy|pl
 _TEXT = frozenset({TokenType.NORMAL, TokenType.BYTE, TokenType.UNDEFINED})
 _SPECIAL = frozenset({TokenType.CONTROL, TokenType.UNKNOWN})
 _SPELLED = _TEXT | {TokenType.USER_DEFINED}
+_ADDED = frozenset({TokenType.USER_DEFINED})
 _ONE_TOKENIZER = "Text is tokenised once, by the target; the draft is given the same ids."
 _OTHER_CUTS = "Only the target's is used. The draft may see text cut in ways that it was not trained on, and agree less."
 _SWITCH = {True: "yes", False: "no", None: "not said"}
@@ -88,18 +89,21 @@ def _shared_tokens(target: Vocabulary, draft: Vocabulary, n: int) -> tuple[list[
     other_control = (differ & ~either_pad & either_special) & ~(text_t | text_d)
     typed_otherwise = ~differ & ~either_pad & (special_t != special_d)
     control = other_control | typed_otherwise | (differ & either_pad & ~both_pad & ~unused)
-    text = differ & ~either_pad & ~other_control
+    added = differ & ~either_pad & _of_type(target, _ADDED, n) & _of_type(draft, _ADDED, n)
+    text = differ & ~either_pad & ~other_control & ~added
 
     found = []
     if (text & spelled).any():
         found.append(_text_finding(target, draft, np.flatnonzero(text & spelled)))
     if (text & ~spelled).any():
         found.append(_reading_finding(target, draft, np.flatnonzero(text & ~spelled)))
+    if added.any():
+        found.append(_added_finding(target, draft, np.flatnonzero(added)))
     if control.any():
         found.append(_control_finding(target, draft, np.flatnonzero(control)))
     if unused.any():
         found.append(_unused_finding(target, draft, np.flatnonzero(unused), pad_t))
-    undraftable = text | control | unused | either_pad
+    undraftable = text | added | control | unused | either_pad
     if undraftable.all():
         found.append(
             finding(Rule.TEXT, Verdict.INCOMPATIBLE, "No token of the draft can be used.", "There is nothing to draft.")
@@ -127,6 +131,18 @@ def _reading_finding(target: Vocabulary, draft: Vocabulary, ids: Ids) -> Finding
         f"{_count(ids, 'token')} of text {'is' if len(ids) == 1 else 'are'} spelled alike and read otherwise;"
         f" {_first(target, draft, ids)}.",
         "Never drafted.",
+        target,
+        draft,
+        ids,
+    )
+
+
+def _added_finding(target: Vocabulary, draft: Vocabulary, ids: Ids) -> Finding:
+    return _about_tokens(
+        Rule.ADDED,
+        Verdict.PARTIAL,
+        f"{_count(ids, 'added token')} {_differs(ids)}; {_first(target, draft, ids)}.",
+        "Never drafted: models of one vocabulary add tokens of their own, for tools or for thinking.",
         target,
         draft,
         ids,

@@ -31,6 +31,7 @@ class Rule(StrEnum):
     TOKENIZER = "tokenizer"  # kinds of tokenizer
     TEXT = "text"  # tokens of text
     READING = "reading"  # tokens spelled alike and read otherwise, because their types differ
+    ADDED = "added"  # tokens that were added to the vocabulary by whoever trained on
     CONTROL = "control"  # control tokens
     UNUSED = "unused"  # text in one, padding in the other
     PADDING = "padding"  # one vocabulary ends in more padding

@@ -156,6 +156,13 @@ def test_added_token_against_a_control_token_is_a_note() -> None:
     assert (result.verdict, result.undraftable.tolist()) == (Verdict.NOTES, [1])
 
 
+def test_other_tokens_added_to_one_vocabulary_are_usable_in_part() -> None:
+    target, draft = changed(40, "<think>", T.USER_DEFINED), changed(40, "<tool_call>", T.USER_DEFINED)
+    result = compare(target, draft)
+    assert (result.verdict, result.undraftable.tolist()) == (Verdict.PARTIAL, [40])
+    assert {found.rule for found in result.findings} == {Rule.ADDED}
+
+
 def test_text_against_a_control_token_of_other_spelling_is_incompatible() -> None:
     assert compare(vocab(), changed(40, "<|mask|>", T.CONTROL)).verdict == Verdict.INCOMPATIBLE
 
