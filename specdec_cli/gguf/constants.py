@@ -8,8 +8,12 @@ from typing import Literal
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
+MAX_HEADER = 1 << 28  # bytes; more than ten times the longest header of a model. Nothing longer is taken into memory.
 MAX_DIMS = 4
 MAX_TENSOR_NAME = 63  # bytes
+# No model has a tenth of these. Each becomes an object many times the bytes that it takes in the file.
+MAX_KEYS = 1 << 16
+MAX_TENSORS = 1 << 17
 
 Role = Literal["target", "draft"]
 

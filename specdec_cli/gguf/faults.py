@@ -35,9 +35,22 @@ class Subject:
 
     path: Path
     role: Role | None = None
+    reference: str | None = None  # of a file that is read on the hub: path is only where it would be here
 
     def __str__(self) -> str:
-        return f"The {self.role} model {self.path}" if self.role else f"The model file {self.path}"
+        shown = self.reference or self.path
+        return f"The {self.role} model {shown}" if self.role else f"The model file {shown}"
+
+    def beside(self, path: Path) -> Subject:
+        """Another file of the same model, in the same folder."""
+        folder = self.reference.rpartition("/")[0] if self.reference else ""
+        return Subject(path, self.role, f"{folder}/{path.name}" if self.reference else None)
+
+    def again(self, fix: str) -> str:
+        """fix: how to bring the file here anew, which changes nothing if the hub's own file is the faulty one."""
+        if self.reference is None:
+            return fix
+        return "The file is like this on the hub: choose another file or repository, or tell its owner."
 
 
 def missing(subject: Subject) -> ModelFileError:
@@ -100,7 +113,7 @@ def not_a_file(subject: Subject, mode: int) -> ModelFileError:
 
 
 def empty(subject: Subject) -> ModelFileError:
-    return ModelFileError(f"{subject} is empty.", "It has 0 bytes.", "Download it again.")
+    return ModelFileError(f"{subject} is empty.", "It has 0 bytes.", subject.again("Download it again."))
 
 
 def truncated(subject: Subject, n_needed: int, n_bytes: int, exact: bool) -> ModelFileError:
@@ -110,12 +123,20 @@ def truncated(subject: Subject, n_needed: int, n_bytes: int, exact: bool) -> Mod
     return ModelFileError(
         f"{subject} is truncated.",
         f"It needs {'' if exact else 'at least '}{n_needed:,} bytes and has {n_bytes:,}.",
-        _join(subject.path) or "Download it again; most tools can resume an unfinished download.",
+        _join(subject.path) or subject.again("Download it again; most tools can resume an unfinished download."),
     )
 
 
 def damaged(subject: Subject, why: str) -> ModelFileError:
-    return ModelFileError(f"{subject} is damaged.", why, "Download it again, or convert it again.")
+    return ModelFileError(f"{subject} is damaged.", why, subject.again("Download it again, or convert it again."))
+
+
+def too_long(subject: Subject, n_needed: int, n_most: int) -> ModelFileError:
+    return ModelFileError(
+        f"{subject} has a header that is too long.",
+        f"It asks for at least {n_needed:,} bytes; {n_most:,} are allowed, and no model needs a tenth of that.",
+        subject.again("Download it again, or convert it again."),
+    )
 
 
 def bad_version(subject: Subject, version: int) -> ModelFileError:
@@ -143,7 +164,7 @@ def bad_version(subject: Subject, version: int) -> ModelFileError:
 def not_gguf(subject: Subject, head: bytes, size: int) -> ModelFileError:
     """head: the first bytes of a file that does not begin with GGUF."""
     what, why, fix = _explain_content(head, size)
-    return ModelFileError(f"{subject} is {what}, not a GGUF file.", why, _join(subject.path) or fix)
+    return ModelFileError(f"{subject} is {what}, not a GGUF file.", why, _join(subject.path) or subject.again(fix))
 
 
 def _explain_content(head: bytes, size: int) -> tuple[str, str, str]:
@@ -193,7 +214,7 @@ def part_name(subject: Subject, index: int, n_parts: int) -> ModelFileError:
     return ModelFileError(
         f"{subject} is part {index + 1} of {n_parts}, and its name does not say so.",
         "llama.cpp finds the other parts by name.",
-        f"Give all parts their names back, this one as NAME-{index + 1:05d}-of-{n_parts:05d}.gguf.",
+        subject.again(f"Give all parts their names back, this one as NAME-{index + 1:05d}-of-{n_parts:05d}.gguf."),
     )
 
 

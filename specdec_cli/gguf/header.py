@@ -21,10 +21,16 @@ class Header:
     tensors: tuple[TensorInfo, ...]
     n_bytes_needed: int  # by headers and tensor tables
     size: int  # of the files
+    reference: str | None = None  # of a model of the hub: hf:owner/repo/file.gguf
 
     @property
     def path(self) -> Path:
         return self.paths[0]
+
+    @property
+    def label(self) -> str:
+        """What to call it before people."""
+        return self.reference or self.path.name
 
     def text(self, key: str) -> str | None:
         """A string value; None where the file has none, or has something else there."""

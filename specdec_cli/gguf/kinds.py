@@ -71,12 +71,20 @@ _TYPES: dict[str, _Kind] = {
 }
 
 
-def check_runnable(header: Header, role: Role | None = None) -> None:
+def is_draft_head(header: Header) -> bool:
+    """Whether the file holds a draft head: one of its own architecture, or the prediction layers (MTP) of a larger model."""
+    if _ARCHITECTURES.get(header.architecture or "") is _DRAFT_HEAD:
+        return True
+    names = {tensor.name for tensor in header.tensors} if header.own_integer("nextn_predict_layers") else set()
+    return "blk.0.attn_norm.weight" not in names and any(name.endswith(".nextn.eh_proj.weight") for name in names)
+
+
+def check_runnable(header: Header, role: Role | None = None, *, weights: bool = True) -> None:
     """Refuse a file that is no decoder model, and values on which llama.cpp would end the process.
 
-    Raises ModelFileError.
+    weights: refuse a file of a vocabulary only, too. Raises ModelFileError.
     """
-    subject = Subject(header.path, role)
+    subject = Subject(header.path, role, header.reference)
     kind = _TYPES.get(header.kind or "")
     if kind:
         raise ModelFileError(f"{subject} is {kind.what}.", f"general.type is {header.kind!r}.", kind.fix)
@@ -90,7 +98,13 @@ def check_runnable(header: Header, role: Role | None = None) -> None:
     kind = _ARCHITECTURES.get(architecture)
     if kind:
         raise ModelFileError(f"{subject} is {kind.what}.", f"Its architecture is {architecture!r}.", kind.fix)
-    if not header.tensors:
+    if is_draft_head(header):
+        raise ModelFileError(
+            f"{subject} is {_DRAFT_HEAD.what}.",
+            f"It holds the prediction layers (MTP) of a {architecture!r} model and none of its others.",
+            _DRAFT_HEAD.fix,
+        )
+    if weights and not header.tensors:
         raise ModelFileError(
             f"{subject} holds a vocabulary only.", "It has no tensors.", "Give the model itself; this file tests tokenizers."
         )

@@ -18,7 +18,9 @@ from specdec_cli.gguf.constants import (
     DEFAULT_ALIGNMENT,
     MAGIC,
     MAX_DIMS,
+    MAX_KEYS,
     MAX_TENSOR_NAME,
+    MAX_TENSORS,
     REMOVED_TENSOR_TYPES,
     SCALARS,
     TENSOR_TYPES,
@@ -28,7 +30,7 @@ from specdec_cli.gguf.constants import (
 from specdec_cli.gguf.faults import Subject
 from specdec_cli.gguf.source import ByteSource
 
-_FIRST_READ = 1 << 20
+_RECOGNISED = 512  # bytes that show what a file is that is no GGUF
 _HEAD = struct.Struct("<4sIQQ")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
@@ -122,17 +124,16 @@ class _Cursor:
     def need(self, n: int, more: int = 0) -> None:
         """Have n bytes from the place on; more: what the file must at least have after them."""
         end = self.pos + n
-        if end + more > self.size:
-            raise faults.truncated(self.subject, end + more, self.size, exact=False)
+        least = end + more
+        if least > self.size:
+            raise faults.truncated(self.subject, least, self.size, exact=False)
+        if least > self.source.n_most:
+            raise faults.too_long(self.subject, least, self.source.n_most)
         have = len(self.buffer)
         if end <= have:
             return
-        target = min(self.size, max(end, 2 * have, _FIRST_READ))
-        try:
-            data = self.source.read(have, target - have)
-        except OSError as error:
-            raise faults.unreadable(self.subject, error) from None
-        self.buffer += data
+        target = min(self.source.n_most, self.size, max(end, self.source.ahead(have, least)))
+        self.buffer += self.source.read(have, target - have)
         if len(self.buffer) < end:  # the file became shorter
             raise faults.truncated(self.subject, end, len(self.buffer), exact=False)
 
@@ -150,9 +151,8 @@ class _Cursor:
 
     def take(self, n: int) -> bytes:
         self.need(n)
-        data = bytes(self.buffer[self.pos : self.pos + n])
         self.pos += n
-        return data
+        return self._copy(self.pos - n)
 
     def string(self) -> bytes:
         return self.take(self.u64())
@@ -174,7 +174,12 @@ class _Cursor:
                 pos = end
                 left -= 1
         self.pos = pos
-        return StringArray(bytes(self.buffer[start:pos]), n)
+        return StringArray(self._copy(start), n)
+
+    def _copy(self, start: int) -> bytes:
+        """The bytes from start to the place; copied once, which a slice of the buffer would do twice."""
+        with memoryview(self.buffer) as view:
+            return bytes(view[start : self.pos])
 
 
 def read_part(source: ByteSource, subject: Subject) -> Part:
@@ -196,16 +201,19 @@ def _head(cursor: _Cursor) -> tuple[int, int, int]:
     """Numbers of tensors and keys, and the version."""
     if cursor.size == 0:
         raise faults.empty(cursor.subject)
-    n = min(cursor.size, 4)
+    n = min(cursor.size, _RECOGNISED)
     cursor.need(n)
-    if bytes(cursor.buffer[:n]) != MAGIC[:n]:
-        raise faults.not_gguf(cursor.subject, bytes(cursor.buffer[:512]), cursor.size)
+    if bytes(cursor.buffer[:4]) != MAGIC[: min(n, 4)]:
+        raise faults.not_gguf(cursor.subject, bytes(cursor.buffer[:n]), cursor.size)
     if cursor.size >= 8:
         version = _U32.unpack_from(cursor.buffer, 4)[0]
         if version not in VERSIONS:
             raise faults.bad_version(cursor.subject, version)
     _, version, n_tensors, n_keys = cursor.unpack(_HEAD)
     cursor.need(0, more=n_keys * _MIN_KEY + n_tensors * _MIN_TENSOR)
+    for n, most, name in ((n_keys, MAX_KEYS, "keys"), (n_tensors, MAX_TENSORS, "tensors")):
+        if n > most:
+            raise faults.damaged(cursor.subject, f"Its header tells of {n:,} {name}; {most:,} are allowed.")
     return n_tensors, n_keys, version
 
 
@@ -215,7 +223,9 @@ def _metadata(cursor: _Cursor, n_keys: int, n_tensors: int) -> dict[str, Value]:
         cursor.need(0, more=left * _MIN_KEY + n_tensors * _MIN_TENSOR)
         key = _text(cursor.string())
         if not key or key in metadata:
-            raise faults.damaged(cursor.subject, f"It has the key {key!r} twice." if key else "It has a key without name.")
+            raise faults.damaged(
+                cursor.subject, f"It has the key {_named(key)} twice." if key else "It has a key without name."
+            )
         kind = cursor.u32()
         if key in _FIXED_TYPES and kind != _FIXED_TYPES[key]:
             raise faults.damaged(
@@ -326,9 +336,14 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", errors="replace")
 
 
+def _named(key: str) -> str:
+    """For a sentence: where a length is damaged the name of a key may be megabytes long."""
+    return repr(key if len(key) <= 80 else f"{key[:80]}...")
+
+
 def _type_name(kind: int) -> str:
     return ValueType(kind).name if kind in ValueType.__members__.values() else f"type {kind}"
 
 
 def _unknown_type(subject: Subject, key: str, kind: int) -> ModelFileError:
-    return faults.damaged(subject, f"The value of {key!r} is of {_type_name(kind)}, which GGUF does not have there.")
+    return faults.damaged(subject, f"The value of {_named(key)} is of {_type_name(kind)}, which GGUF does not have there.")

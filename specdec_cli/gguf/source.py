@@ -1,17 +1,21 @@
-"""Where the bytes of a header come from: any place that can be read by range. Here: a local file."""
+"""Where the bytes of a header come from: any place that can be read by range. Here: local files."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from specdec_cli.gguf import faults
+from specdec_cli.gguf.constants import MAX_HEADER
 from specdec_cli.gguf.faults import Subject
+
+_FIRST_READ = 1 << 20
 
 
 class ByteSource(Protocol):
@@ -21,20 +25,46 @@ class ByteSource(Protocol):
     def size(self) -> int:
         """Bytes in all."""
 
+    @property
+    def n_most(self) -> int:
+        """The longest header that is read from here."""
+
+    def ahead(self, n_have: int, n_least: int) -> int:
+        """How far to read once the first n_have bytes do not do and n_least are sure to be needed."""
+
     def read(self, offset: int, n: int) -> bytes:
-        """n bytes from offset; fewer only where the source ends. Raises OSError."""
+        """n bytes from offset; fewer only where the source ends. Raises ModelFileError, or what its owner explains."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
     """An open local file."""
 
+    subject: Subject
     file: BinaryIO
     size: int
 
+    @property
+    def n_most(self) -> int:
+        return MAX_HEADER
+
+    def ahead(self, n_have: int, n_least: int) -> int:  # noqa: ARG002  # reading too much costs little here
+        return max(2 * n_have, _FIRST_READ)
+
     def read(self, offset: int, n: int) -> bytes:
-        self.file.seek(offset)
-        return self.file.read(n)
+        try:
+            self.file.seek(offset)
+            return self.file.read(n)
+        except OSError as error:
+            raise faults.unreadable(self.subject, error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the files of a model are."""
+
+    open: Callable[[Subject], AbstractContextManager[ByteSource]]
+    has: Callable[[Path], bool]
 
 
 @contextmanager
@@ -59,4 +89,7 @@ def open_file(subject: Subject) -> Iterator[FileSource]:
     except OSError as error:
         raise faults.unreadable(subject, error) from None
     with file:
-        yield FileSource(file, os.fstat(file.fileno()).st_size)
+        yield FileSource(subject, file, os.fstat(file.fileno()).st_size)
+
+
+DISK = Place(open_file, Path.exists)

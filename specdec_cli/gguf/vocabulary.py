@@ -63,7 +63,7 @@ class Vocabulary:
 
 def vocabulary(header: Header, role: Role | None = None) -> Vocabulary:
     """The vocabulary of a model. Raises ModelFileError where llama.cpp would refuse or misread it."""
-    subject = Subject(header.path, role)
+    subject = Subject(header.path, role, header.reference)
     model = header.text("tokenizer.ggml.model")
     tokens = header.strings("tokenizer.ggml.tokens")
     if model is None or tokens is None or not len(tokens):

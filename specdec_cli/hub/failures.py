@@ -20,6 +20,10 @@ class CutShort(Exception):
     """The connection ended before the file did, again and again."""
 
 
+class Contradiction(Exception):
+    """Two answers about one file that cannot both be true: it changed in between, or something on the way is at fault."""
+
+
 class XetFailed(Exception):
     """A file that comes only through Xet storage, and Xet's own error."""
 
@@ -36,10 +40,15 @@ class Request:
     cache: Path
     token: str | None
     offline_flag: bool  # offline was asked for by the caller, not by HF_HUB_OFFLINE
+    keeps: bool = True  # what has come so far is used by the next try
 
     @property
     def page(self) -> str:
         return f"{self.endpoint}/{self.repo}"
+
+    @property
+    def again(self) -> str:
+        return "run the same command again" + (": it goes on where it stopped" if self.keeps else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,6 @@ class Cause:
 
 
 _LOGIN = "log in with `hf auth login` or set HF_TOKEN"
-_RESUMES = "run the same command again: it goes on where it stopped"
 
 _MISSING_REPO = Cause(
     "The hub has no repository {repo}, or it is private.",
@@ -68,16 +76,16 @@ _UNREACHABLE = Cause(
 )
 _TIMEOUT = Cause(
     "{host} did not answer in time.",
-    f"Check the network, then {_RESUMES}. On a slow line: HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60.",
+    "Check the network, then {again}. On a slow line: HF_HUB_DOWNLOAD_TIMEOUT=60 HF_HUB_ETAG_TIMEOUT=60.",
 )
-_CUT = Cause("The connection to {host} was cut: {detail}", f"Check the network, then {_RESUMES}.")
+_CUT = Cause("The connection to {host} was cut: {detail}", "Check the network, then {again}.")
 _PROXY_PAGE = Cause(
     "Something other than the hub answered at {endpoint}: {detail}",
     "Open {page} in a browser: a proxy or login page may be in between. Check HF_ENDPOINT and HTTPS_PROXY.",
 )
 _NO_DISK = Cause(
     "The disk of the cache {cache} is full: {detail}",
-    f"Free some space, or set HF_HOME to a folder on another disk, then {_RESUMES}.",
+    "Free some space, or set HF_HOME to a folder on another disk, then {again}.",
 )
 _CACHE_DENIED = Cause(
     "The cache cannot be written: {detail}", "Set HF_HOME to a folder that you may write to. It is now {cache}."
@@ -111,10 +119,18 @@ _BY_NAME: tuple[tuple[str, Cause], ...] = (
     ("InvalidURL", Cause("{endpoint} is not an address.", "Write HF_ENDPOINT=https://host.")),
     ("UnexpectedAnswer", _PROXY_PAGE),
     (
+        "Contradiction",
+        Cause(
+            "What {host} says of the file does not agree: {detail}",
+            "Run the same command again. If it stays so, check HF_ENDPOINT and HTTPS_PROXY.",
+        ),
+    ),
+    (
         "XetFailed",
         Cause("Xet storage failed: {detail}", "pip install --upgrade hf_xet: a file of this size comes only through it."),
     ),
     ("JSONDecodeError", _PROXY_PAGE),
+    ("DecodingError", _PROXY_PAGE),
     ("FileMetadataError", _PROXY_PAGE),
     ("TooManyRedirects", _PROXY_PAGE),
     ("SSLError", Cause("No secure connection to {host}: {detail}", "Check HF_ENDPOINT and HTTPS_PROXY.")),
@@ -130,9 +146,7 @@ _BY_STATUS: dict[int, Cause] = {
     429: Cause("The hub limits the number of requests.", "{wait}"),
     451: Cause("The hub withholds {repo} for legal reasons.", "Choose another repository."),
 }
-_SERVER_FAULT = Cause(
-    "The hub failed with status {status}.", f"Wait a little, then {_RESUMES}. Its state: status.huggingface.co."
-)
+_SERVER_FAULT = Cause("The hub failed with status {status}.", "Wait a little, then {again}. Its state: status.huggingface.co.")
 _BY_ERRNO: dict[int, Cause] = {
     errno.ENOSPC: _NO_DISK,
     getattr(errno, "EDQUOT", errno.ENOSPC): _NO_DISK,
@@ -161,7 +175,7 @@ def cause_of(error: Exception) -> Cause | None:
         return _offline_cause()
     for link in chain:
         if isinstance(link, OSError):
-            return _BY_ERRNO.get(link.errno or 0, Cause("{detail}", f"Look at {{cache}}, then {_RESUMES}."))
+            return _BY_ERRNO.get(link.errno or 0, Cause("{detail}", "Look at {cache}, then {again}."))
     return None
 
 
@@ -186,6 +200,7 @@ def _word(cause: Cause, error: Exception | None, request: Request) -> ModelFileE
         "revision": request.revision,
         "filename": request.filename,
         "page": request.page,
+        "again": request.again,
         "endpoint": request.endpoint,
         "host": request.endpoint.partition("://")[2].split("/")[0].rpartition("@")[2] or request.endpoint,
         "cache": str(request.cache),
@@ -235,4 +250,4 @@ def _wait(error: Exception, request: Request) -> str:
         after = str(headers.get("RateLimit", "")).rpartition("t=")[2].strip()
     when = f"Wait {after} seconds" if after.isdigit() else "Wait a few minutes"
     more = "" if request.token else f" The limit is higher for accounts: {_LOGIN}."
-    return f"{when}, then {_RESUMES}.{more}"
+    return f"{when}, then {request.again}.{more}"

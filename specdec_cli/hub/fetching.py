@@ -1,4 +1,4 @@
-"""Finds out which files of the hub a reference means and has them in the shared cache: listing, metadata, offline."""
+"""Finds out which files of the hub a reference means, and has them in the shared cache: listing, metadata, offline."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from huggingface_hub import constants, get_hf_file_metadata, get_session, get_token, hf_hub_url
 from huggingface_hub.file_download import repo_folder_name
@@ -28,23 +28,47 @@ from specdec_cli.hub.references import HubFile, HubRepo
 from specdec_cli.hub.resolving import Progress
 from specdec_cli.hub.transfer import Part, transfer
 
+T = TypeVar("T")
+
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)  # what the hub calls commits and contents becomes names in the cache
 
 
 def fetch(wanted: HubRepo | HubFile, role: str, progress: Progress, *, offline: bool) -> Path:
     """The first (or only) file of the model, once all its parts are in the cache."""
+
+    def bring(request: Request) -> Path:
+        return transfer(parts_on_hub(wanted, request, progress), request, progress)[0]
+
+    return from_cache_or_hub(wanted, role, progress, offline=offline, keeps=True, here=lambda path: path, there=bring)
+
+
+def from_cache_or_hub(
+    wanted: HubRepo | HubFile,
+    role: str,
+    progress: Progress,
+    *,
+    offline: bool,
+    keeps: bool,
+    here: Callable[[Path], T],
+    there: Callable[[Request], T],
+) -> T:
+    """What here makes of the model's first file in the cache, or there of what the hub has.
+
+    The cache is enough offline, for a commit, and where the hub cannot be asked; otherwise the hub says which files are meant.
+    keeps: what there has fetched when it fails is used by the next try.
+    """
     with _quiet_library():
-        request = _request(wanted, role, offline)
+        request = _request(wanted, role, offline, keeps)
         if offline or constants.is_offline_mode():
             found = _cached(wanted, request)
             if found is None:
                 raise not_in_cache(request)
-            return found
+            return here(found)
         if isinstance(wanted, HubFile) and _COMMIT.fullmatch(wanted.revision) and (found := _cached(wanted, request)):
-            return found  # a commit never changes: nothing to ask the hub
+            return here(found)  # a commit never changes: nothing to ask the hub
         try:
-            return _fetch_online(wanted, request, progress)
+            return there(request)
         except ModelFileError:
             raise
         except Exception as error:
@@ -56,10 +80,10 @@ def fetch(wanted: HubRepo | HubFile, role: str, progress: Progress, *, offline: 
             if found is None:
                 raise failure from None  # a cause's own text may hold the token
             progress(f"{found.name}: the copy in the cache, because the hub could not be asked. {failure.why}", 1.0)
-            return found
+            return here(found)
 
 
-def _request(wanted: HubRepo | HubFile, role: str, offline: bool) -> Request:
+def _request(wanted: HubRepo | HubFile, role: str, offline: bool, keeps: bool) -> Request:
     endpoint = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or constants.ENDPOINT
     if not re.match(r"https?://[^/]", endpoint):
         raise ModelFileError(f"HF_ENDPOINT is no address: '{endpoint}'.", "", "Write HF_ENDPOINT=https://host, or unset it.")
@@ -81,6 +105,7 @@ def _request(wanted: HubRepo | HubFile, role: str, offline: bool) -> Request:
         cache=Path(constants.HF_HUB_CACHE),
         token=token,
         offline_flag=offline,
+        keeps=keeps,
     )
 
 
@@ -102,7 +127,8 @@ def _quiet_library() -> Iterator[None]:
         constants.HF_HUB_DISABLE_TELEMETRY = no_telemetry
 
 
-def _fetch_online(wanted: HubRepo | HubFile, request: Request, progress: Progress) -> Path:
+def parts_on_hub(wanted: HubRepo | HubFile, request: Request, progress: Progress) -> list[Part]:
+    """The files of the model as the hub has them now, the first one first."""
     progress(f"{wanted.repo}: asking the hub", 0.0)
     if isinstance(wanted, HubFile):
         names = choosing.parts_of(wanted.filename)
@@ -111,9 +137,7 @@ def _fetch_online(wanted: HubRepo | HubFile, request: Request, progress: Progres
     first = _part(request, names[0])
     # The other parts come from the commit of the first: a push in between may not mix two models.
     pinned = replace(request, revision=first.commit)
-    parts = [first, *(_part(pinned, name) for name in names[1:])]
-    paths = transfer(parts, request, progress)
-    return paths[0]
+    return [first, *(_part(pinned, name) for name in names[1:])]
 
 
 def _choose_parts(wanted: HubRepo, listing: Sequence[str], request: Request) -> list[str]:

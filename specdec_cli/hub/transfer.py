@@ -91,7 +91,7 @@ class Meter:
 
 def transfer(parts: list[Part], request: Request, progress: Progress) -> list[Path]:
     """Paths in the cache, one for each part."""
-    missing = [part for part in parts if _placed(part, request) is None]
+    missing = [part for part in parts if placed(part, request) is None]
     _check_space(missing, request)
     meter = Meter(missing, progress)
     paths = []
@@ -102,23 +102,25 @@ def transfer(parts: list[Part], request: Request, progress: Progress) -> list[Pa
     return paths
 
 
-def _folder(request: Request) -> Path:
+def folder_of(request: Request) -> Path:
+    """Where huggingface_hub keeps the repository."""
     return request.cache / repo_folder_name(repo_id=request.repo, repo_type="model")
 
 
-def _placed(part: Part, request: Request, revision: str | None = None) -> Path | None:
+def placed(part: Part, request: Request, revision: str | None = None) -> Path | None:
+    """Where the part is in the cache, at its commit or at the revision; None if it is not."""
     found = try_to_load_from_cache(request.repo, part.filename, cache_dir=request.cache, revision=revision or part.commit)
     return Path(found) if isinstance(found, str) else None
 
 
 def _bring(part: Part, revision: str, request: Request, meter: Meter) -> Path:
-    placed = _placed(part, request)
-    if placed is not None and placed == _placed(part, request, revision):
-        return placed
+    found = placed(part, request)
+    if found is not None and found == placed(part, request, revision):
+        return found
     is_plain = (part.size or 0) <= LARGEST_PLAIN_FILE
-    if placed is None and is_plain:
+    if found is None and is_plain:
         _fill_blob(part, request, meter)
-    elif placed is None:
+    elif found is None:
         meter.begin(part, 0)
     try:
         path = hf_hub_download(
@@ -135,7 +137,7 @@ def _bring(part: Part, revision: str, request: Request, meter: Meter) -> Path:
         if is_plain:
             raise
         raise XetFailed(str(error)) from error
-    if placed is None:
+    if found is None:
         meter.end(part)
     return Path(path)
 
@@ -146,7 +148,7 @@ def _fill_blob(part: Part, request: Request, meter: Meter) -> None:
     Its own download starts again from nothing after an interruption (2.4 removes what it had), and it does not
     compare the content with the hash. The unfinished file has the name that earlier releases resume from.
     """
-    folder = _folder(request)
+    folder = folder_of(request)
     blob = folder / "blobs" / part.etag
     partial = blob.with_name(f"{part.etag}.incomplete")
     lock = request.cache / ".locks" / folder.name / f"{part.etag}.lock"
@@ -159,7 +161,7 @@ def _fill_blob(part: Part, request: Request, meter: Meter) -> None:
         except TimeoutError:
             meter.note("waiting for another download of it")
             held.enter_context(WeakFileLock(lock))
-        if blob.exists() or _placed(part, request):
+        if blob.exists() or placed(part, request):
             return
         _download_intact(part, partial, request, meter)
         target = blob if are_symlinks_supported(request.cache) else folder.joinpath("snapshots", part.commit, part.filename)
@@ -206,7 +208,7 @@ def _download(part: Part, partial: Path, request: Request, meter: Meter) -> None
             if part.size is None and _size(partial):
                 return
         except Exception as stopped:
-            if not _may_pass(stopped):
+            if not may_pass(stopped):
                 raise
             error = stopped
         n_now = _size(partial)
@@ -248,7 +250,7 @@ def _stream(part: Part, partial: Path, n_have: int, request: Request, meter: Met
                 meter.add(len(chunk))
 
 
-def _may_pass(error: Exception) -> bool:
+def may_pass(error: Exception) -> bool:
     """Worth another try: a cut line, a silent server, a server's own fault."""
     status = getattr(getattr(error, "response", None), "status_code", 0)
     if status:
@@ -261,7 +263,7 @@ def _check_space(parts: list[Part], request: Request) -> None:
     here = request.cache
     while not here.exists() and here != here.parent:
         here = here.parent
-    blobs = _folder(request) / "blobs"
+    blobs = folder_of(request) / "blobs"
     n_needed = sum(
         part.size - _size(blobs / f"{part.etag}.incomplete") for part in parts if part.size and not (blobs / part.etag).exists()
     )

@@ -32,6 +32,13 @@ class Bytes:
     def size(self) -> int:
         return len(self.data)
 
+    @property
+    def n_most(self) -> int:
+        return len(self.data)
+
+    def ahead(self, n_have: int, n_least: int) -> int:
+        return n_least
+
     def read(self, offset: int, n: int) -> bytes:
         return self.data[offset : offset + n]
 
@@ -226,6 +233,8 @@ HOSTILE = {
     + key("a", KINDS.ARRAY, struct.pack("<IQQ", KINDS.STRING, 2, 1 << 63) + bytes(64)),
     "tensor name of 2^48 bytes": head(n_tensors=1) + struct.pack("<Q", 1 << 48) + bytes(64),
     "2^32 - 1 dimensions": head(n_tensors=1) + text("a") + struct.pack("<I", 0xFFFFFFFF) + bytes(64),
+    "2^20 keys, and bytes for them": head(n_keys=1 << 20) + bytes(14 << 20),
+    "2^18 tensors, and bytes for them": head(n_tensors=1 << 18) + bytes(6 << 20),
     "tensor past the end": file_with_tensors(tensor("a", (1 << 60,), 24, 0), n_data=32),
 }
 
@@ -286,3 +295,15 @@ def test_every_cut_of_a_string_array_at_the_end_is_refused() -> None:
     for n in range(len(whole)):
         fault(whole[:n])
     assert list(parse(whole).metadata["a"]) == [b"one", b"", b"three"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        head(n_keys=1) + key("k" * 100_000, 13, bytes(8)),
+        head(n_keys=2) + 2 * key("k" * 100_000, KINDS.UINT8, b"\x01"),
+        head(n_keys=1) + key("k" * 100_000, KINDS.ARRAY, struct.pack("<IQ", 13, 0)),
+    ],
+)
+def test_a_sentence_stays_short_whatever_the_name(data: bytes) -> None:
+    assert len(fault(data).why) < 200

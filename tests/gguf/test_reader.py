@@ -251,3 +251,14 @@ def test_part_in_the_place_of_another_is_refused(split: list[Path]) -> None:
     shutil.copyfile(split[1], split[2])
     with pytest.raises(ModelFileError, match=r"split\.no is 1"):
         read_header(split[0])
+
+
+@pytest.mark.parametrize("changed", ["split.count", "split.tensors.count"])
+@pytest.mark.parametrize("value", [[3, 3], "3", "x" * 100_000, 3.0])
+def test_numbers_of_parts_that_are_none_are_refused(split: list[Path], changed: str, value: object) -> None:
+    index = 1 if changed == "split.count" else 0
+    numbers: dict[str, object] = {"split.no": (gguf.GGUFValueType.UINT16, index), "split.count": 3, "split.tensors.count": 3}
+    write_gguf(split[index], numbers | {changed: value}, {"ab"[index]: np.zeros(8, np.float32)})
+    with pytest.raises(ModelFileError, match=changed) as caught:
+        read_header(split[0])
+    assert len(caught.value.why) < 200
