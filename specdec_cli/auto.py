@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from specdec_cli import candidates
@@ -11,6 +12,7 @@ from specdec_cli.errors import SpecdecError
 from specdec_cli.gguf.header import Header
 from specdec_cli.gguf.reader import read_header
 from specdec_cli.pairing import pairs, suggest
+from specdec_cli.pairing.pairs import Family
 from specdec_cli.pairing.suggest import Candidate, Known, Suggestion
 from specdec_cli.settings import profiles
 
@@ -29,13 +31,13 @@ def local_draft(
     Nothing is fetched. Files that cannot be read are passed over, and after two seconds the best so far is taken.
     """
     started = time.perf_counter()
-    families, _ = pairs.load(profiles.folders())
     try:
-        found = candidates.gather(target)
+        found = [each for each in candidates.gather(target) if each.n_bytes <= _LARGEST * header.size]
     except SpecdecError:
         return None
+    families = _families(profiles.folders()) if found else ()
     best: Suggestion | None = None
-    for each in [each for each in found if each.n_bytes <= _LARGEST * header.size][:_MOST_FILES]:
+    for each in found[:_MOST_FILES]:
         if time.perf_counter() - started > _LONGEST_S:
             break
         try:
@@ -52,12 +54,17 @@ def local_draft(
 
 def known_draft(header: Header, *, on_cpu: bool = False) -> Known | None:
     """The best draft that is known for the target's own family and promises a clear gain, on this machine or not."""
-    families, _ = pairs.load(profiles.folders())
     try:
-        known = suggest.known_drafts(header, families)
+        known = suggest.known_drafts(header, _families(profiles.folders()))
     except SpecdecError:
         return None
     return next((each for each in known if each.kin and _gain(each, on_cpu) >= suggest.CLEAR_GAIN), None)
+
+
+@cache
+def _families(folders: tuple[Path, ...]) -> tuple[Family, ...]:
+    """The known pairs; a file that cannot be read is passed over."""
+    return tuple(pairs.load(folders)[0])
 
 
 def _gain(each: Suggestion | Known, on_cpu: bool) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,15 +12,12 @@ from specdec_cli.hub.resolving import resolve
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Keep the tests' records and made models out of the person's own cache."""
+    """Keep the tests' records and made models out of the person's own cache, and the person's models out of the tests."""
     folder = tmp_path_factory.mktemp("cache")
-    before = os.environ.get("SPECDEC_CACHE")
-    os.environ["SPECDEC_CACHE"] = str(folder)
-    yield folder
-    if before is None:
-        del os.environ["SPECDEC_CACHE"]
-    else:
-        os.environ["SPECDEC_CACHE"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECDEC_CACHE", str(folder))
+        patch.setenv("HF_HUB_CACHE", str(folder / "hub"))
+        yield folder
 
 
 @pytest.fixture(scope="session")

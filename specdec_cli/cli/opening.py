@@ -66,11 +66,8 @@ def _best_draft(target: Path, settings: Settings, listener: Listener) -> Path | 
         gain = (found.on_cpu if on_cpu else found.estimate).speed_up
         listener.notice(f"Drafting with {found.candidate.reference} (--draft auto): about {gain:.1f}x is to be expected.")
         return found.candidate.header.path
-    other = f"--draft {known.draft.reference}" if known is not None else "specdec suggest"
-    listener.notice(
-        "Decoding plainly: no draft on this machine promises a gain (--draft auto)."
-        f" To try: --draft ngram, {other}{' finds others' if known is None else ''}."
-    )
+    to_try = f"--draft {known.draft.reference} is known to" if known is not None else "specdec suggest names some that may"
+    listener.notice(f"No draft model here promises a gain (--draft auto), so this is plain decoding; {to_try}.")
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from specdec_cli.gguf.vocabulary import vocabulary
 
 _TEXT_MODEL = "Give a model that writes text, such as an instruct or base model."
 _MAX_LAYERS = 512  # LLAMA_MAX_LAYERS
+
+_sound: set[bytes] = set()  # digests of vocabularies that were looked through
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,23 +160,29 @@ def _check_tokens(header: Header, subject: Subject, role: Role | None) -> None:
             f"{subject} has no vocabulary.", "tokenizer.ggml.model says so.", f"It cannot read or write text. {_TEXT_MODEL}"
         )
     read = vocabulary(header, role)
-    tokens = read.tokens
-    if read.model == "llama" and not {b"<0x0A>", b"\n"}.intersection(tokens):
+    # Most models on a machine share a few vocabularies, and a look at every token takes longer than reading the header.
+    key = hashlib.blake2b(read.tokens.raw + read.model.encode()).digest()
+    if key in _sound:
+        return
+    tokens = read.tokens.items
+    distinct = set(tokens)
+    if read.model == "llama" and distinct.isdisjoint((b"<0x0A>", b"\n")):
         raise faults.damaged(
             subject, "Its tokenizer is SentencePiece, which has a token for each byte, but there is no <0x0A>."
         )
-    texts = [token.split(b"\0", 1)[0] for token in tokens] if b"\0" in b"".join(tokens) else list(tokens)
-    named = [text or f"[EMPTY_{i}]".encode() for i, text in enumerate(texts)] if b"" in texts else texts
-    if len(set(named)) == len(named):
-        return
-    first, second = _twins(named)
-    raise faults.damaged(subject, f"Its tokens {first} and {second} have the same text {_quoted(named[first])}.")
+    if len(distinct) < len(tokens) or b"" in distinct or b"\0" in b"".join(tokens):
+        texts = [token.split(b"\0", 1)[0] for token in tokens]
+        named = [text or f"[EMPTY_{i}]".encode() for i, text in enumerate(texts)]
+        if twins := _twins(named):
+            first, second = twins
+            raise faults.damaged(subject, f"Its tokens {first} and {second} have the same text {_quoted(named[first])}.")
+    _sound.add(key)
 
 
-def _twins(texts: Iterable[bytes]) -> tuple[int, int]:
-    """The first pair of positions with equal texts, which is known to exist."""
+def _twins(texts: Iterable[bytes]) -> tuple[int, int] | None:
+    """The first pair of positions with equal texts."""
     seen: dict[bytes, int] = {}
-    return next((seen[text], i) for i, text in enumerate(texts) if seen.setdefault(text, i) != i)
+    return next(((seen[text], i) for i, text in enumerate(texts) if seen.setdefault(text, i) != i), None)
 
 
 def _quoted(token: bytes) -> str:

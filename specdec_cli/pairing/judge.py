@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from specdec_cli.errors import ModelFileError, PairError
-from specdec_cli.gguf.constants import Role
 from specdec_cli.gguf.header import Header
 from specdec_cli.gguf.kinds import check_runnable, is_draft_head
 from specdec_cli.gguf.vocabulary import Vocabulary, vocabulary
@@ -58,8 +57,8 @@ def judge(target: Header, draft: Header | None, installed: str | None = None) ->
 
     installed: the version of llama-cpp-python on this machine, where it is known.
     """
-    of_target, fixes = _judge_one(target, "target", alone=draft is None)
     ours = facts(target, "target")
+    of_target, fixes = _judge_one(target, ours, alone=draft is None)
     drafters = _drafters(target, ours, of_target)
     if draft is None:
         findings = [*of_target, *_alone(ours), *architecture.names(ours, installed)]
@@ -69,7 +68,7 @@ def judge(target: Header, draft: Header | None, installed: str | None = None) ->
     if head is not None:
         of_draft = judge_head(head, ours)
     else:
-        of_draft, more_fixes = _judge_one(draft, "draft")
+        of_draft, more_fixes = _judge_one(draft, theirs)
         fixes += more_fixes
     findings = of_target + of_draft
     compatibility = None
@@ -166,8 +165,9 @@ def _bars(found: Finding) -> bool:
     return found.rule is Rule.WEIGHTS or (found.severity is Verdict.INCOMPATIBLE and found.rule not in _NO_BAR)
 
 
-def _judge_one(header: Header, role: Role, *, alone: bool = False) -> tuple[list[Finding], list[Advice]]:
+def _judge_one(header: Header, about: ModelFacts, *, alone: bool = False) -> tuple[list[Finding], list[Advice]]:
     """Whether a model can write text at all, and drop it again."""
+    role = about.role
     try:
         check_runnable(header, role, weights=False)
     except ModelFileError as error:
@@ -179,7 +179,7 @@ def _judge_one(header: Header, role: Role, *, alone: bool = False) -> tuple[list
         sentence = f"The {role} {header.label} holds a vocabulary only."
         why = "It cannot run." if alone else "It cannot run: the verdict is about the tokens."
         return [finding(Rule.WEIGHTS, severity, sentence, why, role)], []
-    return architecture.cache(facts(header, role)), []
+    return architecture.cache(about), []
 
 
 def _alone(model: ModelFacts) -> list[Finding]:

@@ -72,7 +72,7 @@ class Shape:
 def shape_of(header: Header) -> Shape:
     """The sizes in a header. What a file does not say counts as nothing."""
     n_layers = min(max(header.n_layers or 0, 0), _MAX_LAYERS)
-    n_embd = header.n_embd or 0
+    n_embd = max(header.n_embd or 0, 0)
     n_state, n_inner = _state(header, n_embd)
     is_latent = bool(_number(header, "attention.key_length_mla") and _number(header, "attention.value_length_mla"))
     merges = header.strings("tokenizer.ggml.merges")

@@ -58,7 +58,7 @@ def test_the_text_alone_goes_to_standard_output_and_ends_in_one_newline(story: D
 
 
 def test_the_summary_and_the_notices_go_to_standard_error(story: Done) -> None:
-    for part in ("note: No draft was named", "generation t/s", "finish", "drafter", "seed"):
+    for part in ("note: No draft model here", "generation t/s", "finish", "drafter", "seed"):
         assert part in story.err
     assert "\x1b" not in story.err
     assert "\r" not in story.err
@@ -72,7 +72,7 @@ def test_a_document_tells_all_of_a_run(story: Done, drafted: dict[str, Any], smo
     assert drafted["seed"] == int(drafted["settings"]["seed"]["value"])
     assert drafted["models"]["target"]["file"] == str(smollm2)
     assert drafted["models"]["draft"]["file"] == str(smollm2_q4_0)
-    assert drafted["notices"] == []
+    assert [notice for notice in drafted["notices"] if "93 % of it" not in notice] == []
     statistics, rounds = drafted["statistics"], drafted["rounds"]
     assert [token for done in rounds for token in done["emitted"]] == drafted["tokens"]
     assert sum(len(done["drafted"]) for done in rounds) == statistics["drafted"] > 0
@@ -275,7 +275,8 @@ def test_a_target_whose_cache_cannot_go_back_decodes_plainly_and_says_why(recurr
 def test_a_draft_whose_cache_cannot_go_back_is_refused(recurrent: Path) -> None:
     done = run("demo", *HI, "--draft", recurrent, "--force", "-n", "2")
     assert done.code == 2
-    assert "The draft mamba.gguf cannot be used." in done.err
+    assert "The draft mamba.gguf does not fit" in done.err
+    assert "cannot drop" in done.err
 
 
 def test_a_temperature_next_to_zero_is_as_good_as_greedy(story: Done, smollm2_q4_0: Path) -> None:

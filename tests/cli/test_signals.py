@@ -29,7 +29,7 @@ pytestmark = [
 
 STORY = "Once upon a time there was a lighthouse"
 LONG = ("run", "demo", STORY, "-n", "2000", "--ignore-eos", "--temp", "0", "-t", "1")
-AT_START = "note: No draft was named"
+AT_START = "note: No draft model here"
 
 
 class Started:

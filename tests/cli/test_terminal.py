@@ -97,7 +97,7 @@ def test_the_footer_comes_and_goes_and_the_summary_stays(piped: Done) -> None:
     assert "tokens per pass" in watched.raw
     assert "loading the target" in watched.raw
     lines = watched.terminal.lines()
-    assert lines[0] == piped.text.rstrip()
+    assert piped.text.rstrip() in lines
     assert not any("tokens per pass" in line or "loading" in line for line in lines)
     assert lines[-1].startswith("seed")
     assert any(line.startswith("drafter") and "model" in line for line in lines)
@@ -149,7 +149,7 @@ def test_the_keyboards_interrupt_leaves_the_text_and_a_clean_screen(piped: Done)
     watched.press("\x03")
     assert watched.end() == 130
     lines = watched.terminal.lines()
-    assert lines[0].startswith(piped.text[:30])
+    assert any(line.startswith(piped.text[:30]) for line in lines)
     assert not any("tokens per pass" in line for line in lines)
     assert ["finish", "interrupted"] in [line.split() for line in lines]
     assert watched.terminal.cells.cursor.x == 0

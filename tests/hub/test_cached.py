@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -168,3 +169,26 @@ def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SpecdecError, match="cannot be read"):
         models_in(closed)
     assert models_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"HF_HOME": "~/models/hf"},
+        {"XDG_CACHE_HOME": "/caches"},
+        {"HUGGINGFACE_HUB_CACHE": "/old", "HF_HOME": "/home"},
+        {"HF_HUB_CACHE": "$HOME/new", "HUGGINGFACE_HUB_CACHE": "/old"},
+    ],
+    ids=str,
+)
+def test_the_cache_is_where_the_library_has_it(variables: dict[str, str]) -> None:
+    names = ("HF_HOME", "XDG_CACHE_HOME", "HUGGINGFACE_HUB_CACHE", "HF_HUB_CACHE")
+    inherited = {name: value for name, value in os.environ.items() if name not in names}
+    code = (
+        "from specdec_cli.hub.cached import cache_folder\nimport sys\nprint(cache_folder())\n"
+        "assert 'huggingface_hub' not in sys.modules\nfrom huggingface_hub import constants\nprint(constants.HF_HUB_CACHE)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=inherited | variables, capture_output=True, text=True, check=True)
+    ours, theirs = done.stdout.splitlines()
+    assert Path(ours) == Path(theirs)

@@ -75,7 +75,7 @@ def test_a_draft_beside_weights_that_are_read_again_needs_room_for_what_cannot_b
 def test_what_cannot_be_dropped_has_to_fit() -> None:
     error = refusal(plan(TARGET, ASKED, machine(80)))
     assert "target.gguf" in error.what
-    assert "80 MB are free" in error.why
+    assert "80.0 MB are free" in error.why
     assert re.match(r"Use -c \d+, or -ctk q8_0 -ctv q8_0", error.fix)
     assert error.fix.endswith("or a smaller quantisation.")
 
