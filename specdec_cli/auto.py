@@ -11,13 +11,16 @@ from specdec_cli import candidates
 from specdec_cli.errors import SpecdecError
 from specdec_cli.gguf.header import Header
 from specdec_cli.gguf.reader import read_header
-from specdec_cli.pairing import pairs, suggest
+from specdec_cli.pairing import architecture, pairs, suggest
+from specdec_cli.pairing.facts import facts
+from specdec_cli.pairing.findings import Verdict
 from specdec_cli.pairing.pairs import Family
 from specdec_cli.pairing.suggest import Candidate, Known, Suggestion
 from specdec_cli.settings import profiles
 
 _MOST_FILES = 200
 _LONGEST_S = 2.0
+_SMALLEST = 0.001  # of the target's size; less is an adapter or a scrap, and there may be hundreds of those
 _LARGEST = 0.5  # of the target's size; a larger file is hardly a draft
 
 
@@ -32,7 +35,7 @@ def local_draft(
     """
     started = time.perf_counter()
     try:
-        found = [each for each in candidates.gather(target) if each.n_bytes <= _LARGEST * header.size]
+        found = [each for each in candidates.gather(target) if _SMALLEST <= each.n_bytes / max(header.size, 1) <= _LARGEST]
     except SpecdecError:
         return None
     families = _families(profiles.folders()) if found else ()
@@ -59,6 +62,11 @@ def known_draft(header: Header, *, on_cpu: bool = False) -> Known | None:
     except SpecdecError:
         return None
     return next((each for each in known if each.kin and _gain(each, on_cpu) >= suggest.CLEAR_GAIN), None)
+
+
+def can_go_back(header: Header) -> bool:
+    """Whether the target's cache can drop tokens again; where it cannot, no draft can be used."""
+    return all(found.severity < Verdict.INCOMPATIBLE for found in architecture.cache(facts(header, "target")))
 
 
 @cache

@@ -27,7 +27,9 @@ def gather(target: Path | None, folders: Sequence[Path] = ()) -> list[Found]:
     everything = [*(beside(target) if target is not None else ()), *within(folders), *in_cache()]
     seen = {_real(target)} if target is not None else set()
     once = []
-    for found in everything:
+    for found in sorted(
+        everything, key=lambda found: found.path.is_symlink()
+    ):  # the parts of a split model lie by its own name
         real = _real(found.path)
         if real not in seen:
             seen.add(real)

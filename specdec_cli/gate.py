@@ -17,6 +17,7 @@ from specdec_cli.options import Listener, SessionOptions
 from specdec_cli.pairing.compat import Compatibility
 from specdec_cli.pairing.findings import Rule, Verdict
 from specdec_cli.pairing.judge import judge, require
+from specdec_cli.pairing.llama_build import installed
 from specdec_cli.pairing.memory import require_room
 from specdec_cli.pairing.planned import Plan
 
@@ -46,7 +47,7 @@ def admit(options: SessionOptions, listener: Listener) -> Admitted:
         return Admitted(_planned(options, listener, header), None)
     try:
         draft = _header(options.draft, "draft")
-        report = judge(header, draft)
+        report = judge(header, draft, installed())
         require(report, options.force)
         plan = _planned(options, listener, header, draft)
     except (ModelFileError, PairError) as error:

@@ -1,4 +1,4 @@
-"""Sizes and counts as people say them."""
+"""Sizes and counts as people say them, and text of unknown origin made harmless."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ def _scaled(n: int, units: tuple[tuple[float, str], ...]) -> str:
             digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
             return f"{value:.{digits}f} {name}"
     return ""
+
+
+def visible(text: str, but: str = "") -> str:
+    """The text with everything that would steer a terminal or turn its text spelled out, but for these characters."""
+    return "".join(char if char.isprintable() or char in but else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode("ascii")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,13 @@ def test_no_draft_is_known_for_a_model_of_no_family(tmp_path: Path) -> None:
     assert auto.known_draft(read_header(write_model(tmp_path / "chatty.gguf", 1024, "Chatty"))) is None
 
 
+def test_a_target_whose_cache_cannot_go_back_is_known_by_its_architecture(target: Path) -> None:
+    header = read_header(target)
+    recurrent = replace(header, metadata={**header.metadata, "general.architecture": "mamba"})
+    assert auto.can_go_back(header)
+    assert not auto.can_go_back(recurrent)
+
+
 def test_a_file_without_a_vocabulary_has_no_drafts(tmp_path: Path) -> None:
     from tests.gguf_files import TINY, write_gguf
 
@@ -101,3 +109,10 @@ def test_each_model_is_found_once_and_the_smallest_first(tmp_path: Path, target:
     (tmp_path / "part-00001-of-00002.gguf").write_bytes(b"a part without the other")
     found = candidates.gather(target, [tmp_path])
     assert [each.path for each in found] == [small, middle]
+
+
+def test_hundreds_of_scraps_do_not_hide_a_draft(tmp_path: Path, target: Path) -> None:
+    for i in range(250):
+        (tmp_path / f"scrap-{i}.gguf").write_bytes(b"GGUF")
+    write_model(tmp_path / "small.gguf", 100, "Toy Small")
+    assert auto.local_draft(target, read_header(target)) is not None

@@ -17,6 +17,7 @@ from specdec_cli.errors import EXIT_COULD_NOT_START, EXIT_DONE, EXIT_INTERRUPTED
 from specdec_cli.settings.flags import HELP
 from specdec_cli.settings.kinds import TRUE_WORDS, quoted
 from specdec_cli.settings.table import SETTINGS
+from specdec_cli.units import visible
 
 COMMANDS: Mapping[str, str] = {
     "run": "Complete a prompt, drafting where that makes it faster.",
@@ -147,7 +148,8 @@ def _is_verbose(words: list[str]) -> bool:
 
 
 def _say(what: str, why: str, fix: str) -> None:
-    _write(f"error: {what}\n" + "".join(f"  {part}\n" for part in (why, fix) if part))
+    first, *others = (visible(part) for part in (what, why, fix) if part)
+    _write(f"error: {first}\n" + "".join(f"  {part}\n" for part in others))
 
 
 def _write(text: str) -> None:

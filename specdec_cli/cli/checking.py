@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import replace
 
 from specdec_cli import drafters
 from specdec_cli.cli import answering
+from specdec_cli.cli.options import given_flags
 from specdec_cli.errors import EXIT_ANSWER_IS_NO, EXIT_DONE
 from specdec_cli.gguf.header import Header
 from specdec_cli.headers import open_header
+from specdec_cli.pairing.advice import Advice
 from specdec_cli.pairing.findings import Rule, Verdict
 from specdec_cli.pairing.judge import Report, judge, to_json
+from specdec_cli.pairing.llama_build import installed
+from specdec_cli.pairing.memory_words import problem_of
 from specdec_cli.pairing.planned import Plan
 from specdec_cli.pairing.planned import to_json as plan_json
 from specdec_cli.settings.build import context_options, model_options
@@ -32,13 +36,16 @@ def execute(settings: Settings) -> int:
         draft = None
         if choice not in drafters.NAMES:
             draft = open_header(choice, "draft", sink.progress, offline=offline, other_forms=drafters.NAMES)
-    report = judge(target, draft, _installed())
+    report = judge(target, draft, installed())
     plan = _plan(settings, report, target, draft)
+    report = replace(report, advice=_as_judged(settings, report, plan))
     document = {"schema": SCHEMA, **to_json(report), "memory": plan_json(plan) if plan is not None else None}
     if settings.value("json", bool):
         answering.answer_json(document)
     else:
         answering.answer(render_checked(document, plan, colour=answering.colour(), columns=answering.columns()))
+    if any(found.rule is Rule.WEIGHTS for found in report.findings):
+        return EXIT_ANSWER_IS_NO  # whatever the tokens say, nothing here can run
     fits = plan is None or (plan.fits and plan.draft_fits is not False)
     return EXIT_DONE if fits and report.verdict < Verdict.INCOMPATIBLE else EXIT_ANSWER_IS_NO
 
@@ -61,8 +68,13 @@ def _plan(settings: Settings, report: Report, target: Header, draft: Header | No
     )
 
 
-def _installed() -> str | None:
-    try:
-        return version("llama-cpp-python")
-    except PackageNotFoundError:
-        return None
+def _as_judged(settings: Settings, report: Report, plan: Plan | None) -> tuple[Advice, ...]:
+    """The advice for what was judged: with the same flags, and with what to change where it does not fit."""
+    problem = problem_of(plan) if plan is not None else None
+    if problem is not None and report.verdict < Verdict.INCOMPATIBLE:
+        return (Advice(problem.fix),)
+    flags = given_flags(settings, but=("model", "draft", "hf_repo", "hf_repo_draft"))
+    return tuple(
+        replace(each, command=" ".join((each.command, *flags))) if each.command.startswith("specdec run ") else each
+        for each in report.advice
+    )

@@ -61,6 +61,7 @@ def _each_once(folders: Sequence[Path]) -> Iterator[Cached]:
     in_folders = [
         Cached(path, str(path), path.stat().st_size) for folder in folders for path in models_in(folder) if path.exists()
     ]
+    in_folders.sort(key=lambda one: one.path.is_symlink())  # the parts of a split model lie by its own name
     for one in (*cached_models(), *in_folders):
         real = os.path.realpath(one.path)
         if real not in seen:

@@ -8,6 +8,7 @@ from specdec_cli import auto, drafters, room
 from specdec_cli.decoding.verification import Rule
 from specdec_cli.errors import ModelFileError, SpecdecError
 from specdec_cli.gguf.header import Header
+from specdec_cli.gguf.kinds import check_runnable
 from specdec_cli.gguf.reader import read_header
 from specdec_cli.hub.resolving import resolve
 from specdec_cli.options import Listener, SessionOptions
@@ -49,6 +50,9 @@ def _best_draft(target: Path, settings: Settings, listener: Listener) -> Path | 
     model, context = model_options(settings, target), context_options(settings)
     try:
         header = read_header(target, "target")
+        check_runnable(header, "target")
+        if not auto.can_go_back(header):
+            return None
         here = room.this_machine()
         on_cpu = not here.gpus or model.n_gpu_layers == 0
 
@@ -60,7 +64,7 @@ def _best_draft(target: Path, settings: Settings, listener: Listener) -> Path | 
 
         found = auto.local_draft(target, header, on_cpu=on_cpu, fits=fits)
         known = auto.known_draft(header, on_cpu=on_cpu) if found is None else None
-    except SpecdecError:  # the session says what is wrong with the target
+    except SpecdecError:  # the session says what is wrong with the target, as it does where its cache cannot go back
         return None
     if found is not None:
         gain = (found.on_cpu if on_cpu else found.estimate).speed_up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
@@ -12,14 +13,15 @@ from typer.core import TyperCommand
 from specdec_cli.errors import UsageError
 from specdec_cli.settings.flags import tidy
 from specdec_cli.settings.kinds import quoted
-from specdec_cli.settings.resolve import Raw, Settings
-from specdec_cli.settings.table import PANELS, SETTINGS, Setting
+from specdec_cli.settings.resolve import Raw, Settings, Source
+from specdec_cli.settings.table import PANELS, RUN, SETTINGS, Setting
 
 Given = Mapping[str, Raw]  # by the name of the setting: what stood on the command line, unread
 Body = Callable[[Given], int]
 
 _EPILOG = "Each option has a name in the environment, such as SPECDEC_CTX_SIZE for --ctx-size; flags win."
 _EXAMPLE = 'specdec run MODEL.gguf "PROMPT"'
+_SHOWING = frozenset(setting.name for setting in PANELS["Display"])
 _FLAGS_WIDTH = 36  # longest first column of --help
 
 
@@ -87,6 +89,20 @@ def model_reference(settings: Settings) -> str:
     return reference
 
 
+def given_flags(settings: Settings, but: Iterable[str] = ()) -> list[str]:
+    """The flags that were given and belong to a run, quoted for a shell; without those that show rather than decide."""
+    left_out = {*but, *_SHOWING}
+    words = []
+    for name in RUN:
+        decided, setting = settings.decided[name], SETTINGS[name]
+        if decided.source is not Source.FLAG or name in left_out or decided.origin not in setting.positive + setting.negative:
+            continue
+        words.append(decided.origin)
+        if setting.takes_value:
+            words.append(shlex.quote(setting.shown(decided.value)))
+    return words
+
+
 def _placed(command: str, loose: list[str], words: tuple[str, ...], given: Given) -> dict[str, str]:
     """The settings that loose words stand for, in the order of words."""
     places = [word for word in words if word not in given]
@@ -101,7 +117,7 @@ def _placed(command: str, loose: list[str], words: tuple[str, ...], given: Given
             )
         raise UsageError(
             f"specdec {command} has no use for the word {quoted(extra)}.",
-            "A prompt of several words needs quotes.",
+            "A prompt of several words needs quotes." if "prompt" in words else "",
             f"specdec {command} --help",
         )
     placed = dict(zip(places, loose, strict=False))

@@ -89,6 +89,8 @@ def check_runnable(header: Header, role: Role | None = None, *, weights: bool = 
     """
     subject = Subject(header.path, role, header.reference)
     kind = _TYPES.get(header.kind or "")
+    if header.text("adapter.type") == "control_vector":
+        kind = _ARCHITECTURES["controlvector"]
     if kind:
         raise ModelFileError(f"{subject} is {kind.what}.", f"general.type is {header.kind!r}.", kind.fix)
     architecture = header.architecture
@@ -161,7 +163,7 @@ def _check_tokens(header: Header, subject: Subject, role: Role | None) -> None:
         )
     read = vocabulary(header, role)
     # Most models on a machine share a few vocabularies, and a look at every token takes longer than reading the header.
-    key = hashlib.blake2b(read.tokens.raw + read.model.encode()).digest()
+    key = hashlib.blake2b(f"{read.model}\0".encode() + read.tokens.raw).digest()
     if key in _sound:
         return
     tokens = read.tokens.items

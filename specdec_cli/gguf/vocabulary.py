@@ -44,7 +44,7 @@ class Vocabulary:
 
     def piece(self, token: int) -> bytes:
         """What a token writes: the tokenizer's spelling of spaces and bytes undone, as llama.cpp does it."""
-        raw, kind = self.tokens[token], self.types[token]
+        raw, kind = self.tokens[token], int(self.types[token])  # an Enum's lookup inside numpy would swallow Ctrl-C
         byte = _BYTE.fullmatch(raw) if kind == TokenType.BYTE else None
         if byte:
             return bytes([int(byte[1], 16)])
@@ -69,7 +69,8 @@ def vocabulary(header: Header, role: Role | None = None) -> Vocabulary:
     if model is None or tokens is None or not len(tokens):
         raise ModelFileError(
             f"{subject} has no vocabulary.",
-            f"tokenizer.ggml.model is {model!r}, and there are {len(tokens) if tokens is not None else 'no'} tokens.",
+            f"{'It names no tokenizer' if model is None else f'tokenizer.ggml.model is {model!r}'}, and there are"
+            f" {len(tokens) if tokens is not None else 'no'} tokens.",
             "Use a model for text; a part of another model cannot run alone.",
         )
     n = len(tokens)

@@ -59,6 +59,12 @@ def _local_file(path: Path, role: str) -> Path:
         raise ModelFileError(
             f"The {role} {path} is a folder.", "A model is one GGUF file, or the first part of a split one.", fix
         )
+    if path.is_symlink():
+        raise ModelFileError(
+            f"The {role} {path} is a link to a file that does not exist.",
+            f"It points to {path.readlink()}.",
+            "Download the model again, or give the path of the file itself.",
+        )
     close = difflib.get_close_matches(path.name, siblings, n=1, cutoff=0.7)
     fix = (
         f"Did you mean {path.parent / close[0]}?"

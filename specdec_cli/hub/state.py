@@ -24,7 +24,11 @@ def hub_state() -> HubState:
     from huggingface_hub import constants, get_token  # imported here: --help may not load it
 
     endpoint = os.environ.get("HF_ENDPOINT", "").strip() or constants.ENDPOINT
-    return HubState(Path(constants.HF_HUB_CACHE), scrub(endpoint), is_offline(), get_token() is not None)
+    try:
+        has_token = get_token() is not None
+    except OSError:  # a home that is no folder
+        has_token = False
+    return HubState(Path(constants.HF_HUB_CACHE), scrub(endpoint), is_offline(), has_token)
 
 
 def is_offline() -> bool:

@@ -12,6 +12,7 @@ from specdec_cli.pairing.facts import ModelFacts
 from specdec_cli.pairing.findings import Finding, Rule, Verdict
 from specdec_cli.pairing.heads import DraftHead, fits
 
+_UNKNOWN = frozenset({Rule.ARCHITECTURE, Rule.TOKENIZER_NAME, Rule.PRE_NAME})
 _UPDATE = "pip install --upgrade llama-cpp-python"
 
 
@@ -32,8 +33,7 @@ def advise_alone(target: ModelFacts, findings: list[Finding], fixes: list[Advice
         return (Advice("Give the model itself; a file of its vocabulary can only be compared with another one."),)
     if Rule.TARGET_CACHE in rules:
         return (_plainly(target),)
-    found = [_update()] if rules else []
-    return (*found, _suggest(target), _ngram(target))
+    return (_update(),) if rules else (_suggest(target), _ngram(target))
 
 
 def advise(
@@ -51,6 +51,8 @@ def advise(
         return tuple(fixes)
     if Rule.TARGET_CACHE in rules:
         return (*fixes, _plainly(target))
+    if any(found.about == "target" and found.rule in _UNKNOWN and found.rule in rules for found in findings):
+        return (_update(),)
     others = (_suggest(target), _ngram(target))
     if head is not None:
         return (*_served(target, draft, head), *others)
@@ -59,7 +61,7 @@ def advise(
     if Rule.WEIGHTS in {found.rule for found in findings}:
         given = Advice("Give the models themselves; files of vocabularies can only be compared.")
         return (given, *others) if target.n_bytes and rules else (given,)
-    if rules & {Rule.ARCHITECTURE, Rule.TOKENIZER_NAME, Rule.PRE_NAME}:
+    if rules & _UNKNOWN:
         return (_update(), *others)
     if not rules:
         dear = any(found.rule is Rule.SIZE and found.severity is Verdict.NOTES for found in findings)

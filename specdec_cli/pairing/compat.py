@@ -277,9 +277,8 @@ def _differing(target: Vocabulary, draft: Vocabulary, n: int) -> tuple[npt.NDArr
 def padding(vocabulary: Vocabulary, where: npt.NDArray[np.bool_], n: int) -> npt.NDArray[np.bool_]:
     """Which of the first n ids stand for nothing. Spellings are looked at only where asked."""
     pad: npt.NDArray[np.bool_] = vocabulary.types[:n] == TokenType.UNUSED
-    tokens = vocabulary.tokens.items
     for i in np.flatnonzero(where & ~pad):
-        token = tokens[i]
+        token = vocabulary.tokens[int(i)]
         pad[i] = not token or _PLACEHOLDER.fullmatch(token) is not None
     return pad
 

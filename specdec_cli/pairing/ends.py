@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specdec_cli.gguf.header import Header
 from specdec_cli.gguf.vocabulary import Vocabulary
 
@@ -53,11 +55,10 @@ def end_tokens(header: Header, vocabulary: Vocabulary) -> frozenset[int]:
     hash table happens to list first; here all of them count.
     """
     n = vocabulary.n_vocab
-    found: dict[bytes, int] = {}
-    for token, text in enumerate(vocabulary.tokens.items):
-        text = text.split(b"\0", 1)[0]  # llama.cpp reads a text up to its first zero byte
-        if text in _LOOKED_FOR:
-            found[text] = token
+    spelled: Sequence[bytes] = vocabulary.tokens.items
+    if b"\0" in b"".join(spelled):  # llama.cpp reads a text up to its first zero byte
+        spelled = [text.split(b"\0", 1)[0] for text in spelled]
+    found = {text: token for token, text in enumerate(spelled) if text in _LOOKED_FOR}
     ends = {token for text, token in found.items() if text in _END_TEXTS}
     for name, texts in _FILL_TEXTS.items():
         given = header.integer(f"tokenizer.ggml.{name}_token_id")

@@ -47,7 +47,7 @@ def facts(header: Header, role: Role) -> ModelFacts:
     return ModelFacts(
         role=role,
         label=header.label,
-        place=header.reference or str(header.path),
+        place=header.reference or _pasted(str(header.path)),
         name=header.name,
         architecture=header.architecture,
         quantisation=header.quantisation,
@@ -65,6 +65,11 @@ def facts(header: Header, role: Role) -> ModelFacts:
         n_window=_largest(header, "attention.sliding_window") or None,
         n_inner_heads=_inner_heads(header),
     )
+
+
+def _pasted(path: str) -> str:
+    """A path as a command takes it for nothing else: no flag, no drafter's name, no hub reference."""
+    return path if "/" in path or "\\" in path or (path.endswith(".gguf") and not path.startswith("-")) else f"./{path}"
 
 
 def _active(header: Header, tensor: TensorInfo) -> float:

@@ -59,9 +59,10 @@ def judge(target: Header, draft: Header | None, installed: str | None = None) ->
     """
     ours = facts(target, "target")
     of_target, fixes = _judge_one(target, ours, alone=draft is None)
+    of_target += architecture.names(ours, installed)
     drafters = _drafters(target, ours, of_target)
     if draft is None:
-        findings = [*of_target, *_alone(ours), *architecture.names(ours, installed)]
+        findings = [*of_target, *_alone(ours)]
         return Report(ours, None, _sorted(findings), None, drafters, advise_alone(ours, findings, fixes))
     theirs = facts(draft, "draft")
     head = read_head(draft)
@@ -76,7 +77,7 @@ def judge(target: Header, draft: Header | None, installed: str | None = None) ->
         one, other = vocabulary(target, "target"), vocabulary(draft, "draft")
         compatibility = compare(one, other)
         findings += [*compatibility.findings, *_ends(target, one, draft, other), *_around(target, draft, ours, theirs)]
-    findings += [*architecture.names(ours, installed), *architecture.names(theirs, installed)]
+    findings += architecture.names(theirs, installed)
     advice = advise(ours, theirs, findings, compatibility, head, fixes)
     return Report(ours, theirs, _sorted(findings), compatibility, drafters, advice)
 

@@ -5,6 +5,8 @@ A header can so be told apart from one that this build refuses, without loading 
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
+
 VERSION = "0.3.36"  # of llama-cpp-python, whose llama.cpp these tables are taken from
 
 
@@ -71,3 +73,11 @@ TOKENIZERS: dict[str, str] = {
     "rwkv": "RWKV",
     "plamo2": "PLaMo-2",
 }
+
+
+def installed() -> str | None:
+    """The version of llama-cpp-python on this machine; None where there is none."""
+    try:
+        return version("llama-cpp-python")
+    except PackageNotFoundError:
+        return None

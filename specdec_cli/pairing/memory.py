@@ -30,8 +30,7 @@ class _Judged:
     fits: bool
     draft_fits: bool | None
     rereads: bool
-    fixed_fit: bool  # all models, without what can be dropped
-    all_stay: bool  # and with it
+    all_stay: bool  # all models, with what can be dropped
 
     @property
     def all_fit(self) -> bool:
@@ -61,9 +60,9 @@ def plan(target: Header, asked: Asked, machine: Machine, draft: Header | None = 
 
 def require_room(plan: Plan) -> None:
     """Refuse what cannot fit: the target, or the draft beside it. Raises ModelFileError."""
-    for problem in (memory_words.target_problem(plan), memory_words.draft_problem(plan)):
-        if problem is not None:
-            raise problem
+    problem = memory_words.problem_of(plan)
+    if problem is not None:
+        raise problem
 
 
 def _fewer_layers(read: _Read, machine: Machine) -> int | None:
@@ -89,14 +88,14 @@ def _judge(read: Sequence[_Read], machine: Machine) -> _Judged:
     gpus_fit = all(n <= free[device] for device, n in taken.items())
     fixed_fit = gpus_fit and sum(model.n_host_fixed for model in models) <= room
     all_stay = gpus_fit and sum(model.n_host for model in models) <= room
-    rereads = models[0].n_host > room
+    # A target whose weights alone are too large is read from disk at every pass, and a draft saves such passes. Any other
+    # target has weights that stay in memory, and the draft may not drive them out.
+    is_too_large = models[0].host.weights > room
     return _Judged(
         models=tuple(models),
         fits=models[0].n_host_fixed <= room and all(n <= free[device] for device, n in on_gpu.items()),
-        # Where the target's weights stay in memory, the draft may not drive them out.
-        draft_fits=(fixed_fit if rereads else all_stay) if len(models) > 1 else None,
-        rereads=rereads,
-        fixed_fit=fixed_fit,
+        draft_fits=(fixed_fit if is_too_large else all_stay) if len(models) > 1 else None,
+        rereads=models[0].n_host > room,
         all_stay=all_stay,
     )
 
@@ -188,7 +187,7 @@ def _largest(read: Sequence[_Read], machine: Machine, changes: dict[str, str]) -
         return _judge(changed, machine)
 
     n_steps = -(-longest // CACHE_STEP)
-    found = _most(n_steps, lambda n: judge(n).all_stay) or _most(n_steps, lambda n: judge(n).fixed_fit)
+    found = _most(n_steps, lambda n: judge(n).all_stay) or _most(n_steps, lambda n: judge(n).all_fit)
     return min(found * CACHE_STEP, longest) if found and judge(found).all_fit else None
 
 

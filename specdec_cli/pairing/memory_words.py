@@ -10,7 +10,8 @@ from specdec_cli.units import size
 
 def sentences(plan: Plan) -> tuple[str, ...]:
     """Problems, then what is needed and free, the split over devices, and the longest context."""
-    found = [f"{problem.what} {problem.why}" for problem in (target_problem(plan), draft_problem(plan)) if problem]
+    problem = problem_of(plan)
+    found = [f"{problem.what} {problem.why}"] if problem is not None else []
     if plan.fits and plan.rereads:
         found.append(
             f"The weights of {plan.target.name} do not stay in memory: it needs {size(plan.n_target)}, and {size(plan.n_free)}"
@@ -21,6 +22,11 @@ def sentences(plan: Plan) -> tuple[str, ...]:
     found += [_split(model) for model in plan.models if model.n_gpu_layers]
     found.append(_longest(plan))
     return tuple(found)
+
+
+def problem_of(plan: Plan) -> ModelFileError | None:
+    """Why they cannot be loaded, if they cannot."""
+    return target_problem(plan) or draft_problem(plan)
 
 
 def target_problem(plan: Plan) -> ModelFileError | None:
@@ -56,7 +62,7 @@ def draft_problem(plan: Plan) -> ModelFileError | None:
     if full:
         return ModelFileError(what, full, "Use fewer of its layers on the GPU (-ngld), a smaller draft, or --draft ngram.")
     why = (
-        f"Together they need {size(plan.n_fixed if plan.rereads else plan.n_needed)}, of which the draft takes"
+        f"Together they need {size(plan.n_needed)}, of which the draft takes"
         f" {size(draft.n_host)}, and {size(plan.n_free)} are free."
     )
     return ModelFileError(what, why, _fix(plan, "a smaller draft, or --draft ngram, which needs no second model"))
@@ -80,7 +86,8 @@ def _fix(plan: Plan, otherwise: str) -> str:
     if 0 < shorter < n_ctx:
         choices.append(f"-c {shorter}")
     if quantised > shorter and all(model.flash_attn and not model.quantised_cache for model in plan.models):
-        choices.append("-ctk q8_0 -ctv q8_0" + ("" if quantised >= n_ctx else f" with -c {quantised}"))
+        flags = "-ctk q8_0 -ctv q8_0" + (" -ctkd q8_0 -ctvd q8_0" if plan.draft is not None else "")
+        choices.append(flags + ("" if quantised >= n_ctx else f" with -c {quantised}"))
     use = f"se {', or '.join([*choices, otherwise])}."
     copies = any(model.host.loaded > model.host.mapped for model in plan.models)
     return f"Leave --no-mmap and --mlock out, or u{use}" if copies else f"U{use}"

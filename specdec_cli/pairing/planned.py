@@ -63,8 +63,12 @@ class Parts:
         return self.total - self.mapped
 
     @property
+    def weights(self) -> int:
+        return self.mapped + self.loaded + self.repacked
+
+    @property
     def total(self) -> int:
-        return self.mapped + self.loaded + self.repacked + self.cache + self.compute + self.output + self.vocabulary
+        return self.weights + self.cache + self.compute + self.output + self.vocabulary
 
 
 @dataclass(frozen=True, slots=True)

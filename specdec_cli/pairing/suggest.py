@@ -243,7 +243,7 @@ def cpu_slope(target: Header) -> float:
 
 
 def _plainly_other(ours: Vocabulary, theirs: Vocabulary) -> str:
-    """Why two vocabularies have little in common; empty if they may be alike. A full comparison takes a hundred times as long."""
+    """Why two vocabularies have little in common; empty if they may be alike. A full comparison takes far longer."""
     n = min(_N_FIRST, ours.n_vocab, theirs.n_vocab)
     one, other = _beginning(ours, n), _beginning(theirs, n)
     ids = np.flatnonzero((one.types == TokenType.NORMAL) & (other.types == TokenType.NORMAL)).tolist()

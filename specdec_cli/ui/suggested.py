@@ -17,6 +17,8 @@ from specdec_cli.units import count, size
 
 _LONGEST = 300  # characters of a text that a file brings
 _NARROWEST = 40  # columns; a narrower terminal wraps by itself
+_LEAST_NAME = 16  # columns
+_WIDE = 64  # columns from which all figures stand beside the name
 _MOST_KNOWN = 6
 _NO_GAIN = 1.05
 
@@ -49,7 +51,7 @@ def render_suggested(document: Document, *, colour: bool, columns: int) -> str:
     parts += [shown(one_line(notice, _LONGEST)) for notice in document["notices"]]
     absent = [known for known in document["known"] if known["here"] is None]
     if document["drafts"]:
-        parts.append(render(_drafts(document["drafts"]), colour=colour, columns=width))
+        parts.append(render(_drafts(document["drafts"], width >= _WIDE), colour=colour, columns=width))
     elif document["draft_free"]:
         parts.append(shown("No model on this machine that was looked at can draft for it."))
     if absent:
@@ -64,7 +66,10 @@ def render_suggested(document: Document, *, colour: bool, columns: int) -> str:
             parts.append(shown(_ON_CPU if pays else f"{_ON_CPU} By these, no draft model pays here."))
     for free in document["draft_free"]:
         parts.append(shown(f"Without a second model: --draft {free['draft']}. {free['what']}"))
-    commands = [entry["command"] for entry in (*document["drafts"][:1], *absent[:1], *document["draft_free"])]
+    with_models = [*document["drafts"][:1], *absent[:1]]
+    if not document["gpus"]:  # a command to paste is a recommendation
+        with_models = [entry for entry in with_models if entry["cpu_speed_up"] >= _NO_GAIN]
+    commands = [entry["command"] for entry in (*with_models, *document["draft_free"])]
     if commands:
         parts.append("\n".join(f"  {one_line(command, 10_000)}" for command in commands))
     return "\n\n".join(parts)
@@ -80,22 +85,17 @@ def _head(target: Document) -> str:
 
 def _table(title: str, *headers: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column(title, overflow="fold", ratio=1)
+    table.add_column(title, overflow="fold", ratio=1, min_width=_LEAST_NAME)
     for header in headers:
         table.add_column(header, justify="left" if header == "licence" else "right", no_wrap=header != "licence")
     return table
 
 
-def _drafts(drafts: Sequence[Document]) -> Table:
-    table = _table("on this machine", "size", "cost", "accepted", "GPU", "CPU")
+def _drafts(drafts: Sequence[Document], wide: bool) -> Table:
+    table = _table("on this machine", "size", *(("cost", "accepted") if wide else ()), "GPU", "CPU")
     for draft in drafts:
-        table.add_row(
-            _with_notes(_short(draft["draft"]), _notes(draft)),
-            size(draft["bytes"]),
-            f"{draft['cost']:.2f}",
-            f"{draft['acceptance']:.2f}",
-            *_speed_ups(draft),
-        )
+        rates = (f"{draft['cost']:.2f}", f"{draft['acceptance']:.2f}") if wide else ()
+        table.add_row(_with_notes(_short(draft["draft"]), _notes(draft)), size(draft["bytes"]), *rates, *_speed_ups(draft))
     return table
 
 

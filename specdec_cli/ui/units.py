@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from specdec_cli.units import visible
+
 
 def percent(part: int, whole: int) -> str:
     """A share; one that is there is never nothing."""
@@ -15,7 +17,7 @@ def one_line(text: str, limit: int) -> str:
     """The text in one line of at most so many characters, with what would steer a terminal or turn its text spelled out."""
     n_more = len(text) - limit
     words = " ".join(text[:limit].split())
-    shown = "".join(char if char.isprintable() else _escape(char) for char in words)
+    shown = visible(words)
     return f"{shown}... ({n_more:,} characters more)" if n_more > 0 else shown
 
 
@@ -27,8 +29,4 @@ def from_home(path: str) -> str:
 
 def lines(text: str) -> str:
     """The text with its lines and tabs, and everything else that would steer a terminal spelled out."""
-    return "".join(char if char.isprintable() or char in "\n\t" else _escape(char) for char in text.replace("\r\n", "\n"))
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape", "backslashreplace").decode("ascii")
+    return visible(text.replace("\r\n", "\n"), "\n\t")

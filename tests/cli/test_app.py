@@ -21,6 +21,7 @@ from specdec_cli import __version__
 from specdec_cli.cli.app import COMMANDS, main
 from specdec_cli.errors import PairError
 from specdec_cli.settings.resolve import Settings
+from tests.cli.command import specdec
 
 HEAVY = ("llama_cpp", "numpy", "huggingface_hub", "rich", "pydantic", "specdec_cli.session")
 Execute = Callable[[Settings, str], int]
@@ -262,3 +263,10 @@ def test_an_error_can_be_written_where_only_ascii_can() -> None:
     done = _process("run", "m\u00f6del", "x", env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 2
     assert b"m\\xf6del" in done.stderr
+
+
+def test_an_error_never_steers_the_terminal() -> None:
+    done = specdec("run", "no\x1b[31m\nsuch.gguf", "hi")
+    assert done.code == 2
+    assert "\x1b" not in done.err
+    assert "no\\x1b[31m\\nsuch.gguf" in done.err

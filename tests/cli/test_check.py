@@ -43,7 +43,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("partial", 0, "partial"),
         ("swapped", 1, "incompatible"),
         ("bpe", 1, "incompatible"),
-        ("words", 0, "notes"),
+        ("words", 1, "notes"),  # the tokens fit, and there is nothing to run
         ("projector", 1, "incompatible"),
     ],
 )
@@ -176,3 +176,26 @@ def test_a_pair_on_the_hub_is_judged_from_its_headers(smollm2: Path, tmp_path: P
     assert done.document["vocabularies"]["draftable"] == done.document["vocabularies"]["target"]
     assert done.document["advice"][-1]["command"].endswith("--draft hf:a/pair/draft.gguf")
     assert not list((tmp_path / "home").rglob("*.gguf"))
+
+
+def test_advice_repeats_the_flags_that_were_judged(files: dict[str, str]) -> None:
+    done = specdec("check", files["spm"], files["padded"], "-c", "512", "-ctk", "q8_0", "--json", "--offline")
+    commands = [each["command"] for each in done.document["advice"] if each["command"] and " run " in each["command"]]
+    assert commands
+    assert all(command.endswith("--offline --ctx-size 512 --cache-type-k q8_0") for command in commands)
+
+
+def test_what_does_not_fit_is_told_what_to_change_and_not_to_be_used(files: dict[str, str]) -> None:
+    done = specdec("check", "demo", "demo", "-c", "10000000")
+    assert done.code == 1
+    assert "Use the pair" not in done.text
+    assert "Use -c" in done.text
+
+
+def test_a_word_that_could_be_a_drafter_is_pasted_as_a_path(files: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "ngram").write_bytes(Path(files["spm"]).read_bytes())
+    process = subprocess.run(
+        [*COMMAND, "check", "./ngram", "--json"], cwd=tmp_path, capture_output=True, env=environment(), timeout=60, check=False
+    )
+    commands = [each["command"] for each in json.loads(process.stdout)["advice"]]
+    assert all("./ngram" in command.split() for command in commands)

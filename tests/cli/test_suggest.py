@@ -31,8 +31,8 @@ def models(tmp_path: Path) -> Path:
     return folder
 
 
-def _suggest(models: Path, *arguments: str | Path, home: Path | None = None) -> Done:
-    return specdec("suggest", models / "target.gguf", *arguments, env={"HF_HOME": str(home or models / "hub")})
+def _suggest(models: Path, *arguments: str | Path) -> Done:
+    return specdec("suggest", models / "target.gguf", *arguments, env={"HF_HUB_CACHE": str(models / "hub" / "hub")})
 
 
 def test_the_draft_beside_the_target_is_suggested_with_the_command(models: Path) -> None:

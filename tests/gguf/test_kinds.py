@@ -189,5 +189,6 @@ def test_an_epsilon_that_llama_cpp_asserts_on_is_refused(tmp_path: Path, epsilon
 
 
 def test_a_sentencepiece_vocabulary_without_bytes_is_refused(tmp_path: Path) -> None:
+    check_runnable(read_header(write_vocab_gguf(tmp_path / "bpe.gguf", ["a", "b"], model="gpt2", tensors=TINY)))
     assert "<0x0A>" in refusal(write_vocab_gguf(tmp_path / "m.gguf", ["a", "b"], model="llama", tensors=TINY)).why
     check_runnable(read_header(write_vocab_gguf(tmp_path / "n.gguf", ["a", "<0x0A>"], model="llama", tensors=TINY)))

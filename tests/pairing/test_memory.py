@@ -121,6 +121,15 @@ def test_the_longest_context_fits_and_the_next_does_not(free_mb: int, exact: int
         assert too_much or (beyond.rereads and not longest.rereads)
 
 
+@settings(deadline=None, max_examples=60)
+@given(free_mb=st.integers(0, 900), n_steps=st.integers(1, 15))
+def test_a_draft_that_fits_beside_a_longer_context_fits_beside_a_shorter_one(free_mb: int, n_steps: int) -> None:
+    def fits(n_ctx: int) -> bool:
+        return pair(free_mb, replace(ASKED, context=ContextSize(n_ctx))).draft_fits is True
+
+    assert fits(256 * n_steps) or not fits(256 * (n_steps + 1))
+
+
 def test_the_shortest_context_may_be_too_long() -> None:
     found = plan(TARGET, ASKED, machine(1))
     assert found.largest_n_ctx is None

@@ -96,6 +96,7 @@ def test_a_draft_that_hardly_costs_less_is_not_worth_it(target: Header, folder: 
     ranking = suggest.rank(target, [_candidate(write_model(folder / "almost.gguf", 960, "Toy Small"))])
     assert not ranking.drafts
     assert ranking.not_worth[0].estimate.speed_up < 1.05
+    assert ranking.not_worth[0].findings == ()  # what it costs is said by the estimate
 
 
 def test_a_draft_with_fewer_tokens_is_used_in_part(target: Header, folder: Path) -> None:

@@ -78,11 +78,11 @@ def test_all_but_the_commands_fits_the_columns(columns: int) -> None:
 
 
 def test_a_command_is_never_cut() -> None:
-    assert f"\n  {COMMAND}\n" in _rendered(40)
+    assert f"\n  {COMMAND}\n" in _rendered(40, gpus=["CUDA0"])
 
 
 def test_the_best_of_each_kind_comes_with_its_command() -> None:
-    commands = [line for line in _rendered().splitlines() if line.startswith("  specdec run ")]
+    commands = [line for line in _rendered(gpus=["CUDA0"]).splitlines() if line.startswith("  specdec run ")]
     assert [command.split("--draft ")[1] for command in commands] == [
         "/a/very/long/path/small.gguf",
         "owner/Small-Instruct-GGUF:Q4_0",
@@ -93,6 +93,15 @@ def test_the_best_of_each_kind_comes_with_its_command() -> None:
 def test_a_figure_without_a_gain_is_told_as_that() -> None:
     line = next(line for line in _rendered().splitlines() if "small-model" in line)
     assert line.split()[-3:] == ["1.3x", "no", "gain"]
+
+
+def test_a_draft_that_brings_nothing_here_is_not_recommended() -> None:
+    commands = [line for line in _rendered().splitlines() if line.startswith("  specdec run ")]
+    assert not any("small.gguf" in command for command in commands)
+
+
+def test_a_name_is_readable_in_a_narrow_window() -> None:
+    assert "small-model" in _rendered(40)
 
 
 def test_licences_are_shown() -> None:
