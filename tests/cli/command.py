@@ -44,7 +44,10 @@ def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("SPECDEC_") or name == "SPECDEC_CACHE"
     }
-    return inherited | dict(variables or {})
+    given = dict(variables or {})
+    if "HF_HOME" in given:  # the tests' own place for the hub's cache would win over it
+        given.setdefault("HF_HUB_CACHE", os.path.join(given["HF_HOME"], "hub"))  # noqa: PTH118
+    return inherited | given
 
 
 def specdec(*arguments: str | Path, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> Done:
