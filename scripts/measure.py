@@ -18,7 +18,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -28,7 +28,7 @@ from time import perf_counter
 import numpy as np
 
 from specdec_cli import drafters
-from specdec_cli.decoding.contracts import Drafter, PassResult, Plan, Proposal, Round, Sampler, SamplingParams, Verdict
+from specdec_cli.decoding.contracts import Drafter, Offer, PassResult, Plan, Proposal, Round, Sampler, SamplingParams, Verdict
 from specdec_cli.decoding.noise import NoNoise
 from specdec_cli.decoding.replay import Recorder, explain, first_difference
 from specdec_cli.decoding.sampling import Walk
@@ -68,6 +68,9 @@ class ArgmaxDraft:
     inner: Drafter
     name: str = "arg-max draft"
 
+    def offers(self, context: Sequence[int], changed: int) -> Mapping[str, Offer]:
+        return self.inner.offers(context, changed)
+
     def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
         return self.inner.propose(context, changed, plan, dataclasses.replace(sampler, noise=NoNoise()))
 
@@ -101,7 +104,8 @@ def session(args: argparse.Namespace, drafter: str, rule: Rule = Rule.MATCH, k: 
         SessionOptions(
             target=ModelOptions(args.target),
             context=context,
-            drafter=drafter,
+            drafters=(drafter,) if drafter != drafters.NONE else (),
+            governed=False,
             draft=ModelOptions(args.draft) if drafter == drafters.MODEL else None,
             draft_context=context,
             n_max=args.k if k is None else k,

@@ -43,7 +43,8 @@ def open_session(args: argparse.Namespace, threads: int, drafter: str, draft: Pa
         SessionOptions(
             target=ModelOptions(args.target),
             context=context,
-            drafter=drafter,
+            drafters=(drafter,) if drafter != drafters.NONE else (),
+            governed=False,
             draft=ModelOptions(draft) if draft is not None else None,
             draft_context=context,
             n_max=max(args.k),

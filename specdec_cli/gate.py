@@ -89,7 +89,7 @@ def _planned(options: SessionOptions, listener: Listener, header: Header, draft:
         draft,
         options.draft if draft is not None else None,
         options.draft_context,
-        n_rows(options, drafting=draft is not None or options.drafter == drafters.NGRAM),
+        n_rows(options, drafting=draft is not None or drafters.NGRAM in options.drafters),
         exact=options.exact,
     )
     require_room(plan)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from specdec_cli import drafters
 from specdec_cli.decoding.verification import Rule
 from specdec_cli.errors import UsageError
 from specdec_cli.llama.options import ContextOptions, ModelOptions
@@ -26,12 +26,15 @@ class SessionOptions:
 
     target: ModelOptions
     context: ContextOptions
-    drafter: str = drafters.NONE  # a name of drafters: model, ngram, none
+    drafters: tuple[str, ...] = ()  # names: model, ngram
     draft: ModelOptions | None = None  # for the drafter "model"
     draft_context: ContextOptions | None = None
-    n_max: int = 4  # longest draft
+    ngram_corpus: Path | None = None  # a text file for the drafter "ngram" to copy from
+    n_max: int = 16  # longest draft
+    governed: bool = True  # each round drafts as far as that pays; else always n_max
     n_min: int = 0
     p_min: float = 0.0
+    shadow: bool = False  # decode plainly, and count what drafting would have brought
     rule: Rule = Rule.MATCH
     exact: bool = False
     force: bool = False  # draft although the vocabularies do not fit

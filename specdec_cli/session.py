@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,12 +12,17 @@ from types import TracebackType
 from typing import Self
 
 from specdec_cli import drafters, exact, gate
-from specdec_cli.decoding.contracts import Constraint, Drafter, SamplingParams, Target
+from specdec_cli.corpus import corpus_text, corpus_tokens
+from specdec_cli.decoding.contracts import Constraint, Drafter, Governor, PassAborted, Round, SamplingParams, Target
 from specdec_cli.decoding.governor import FixedGovernor
+from specdec_cli.decoding.governor import Governor as AdaptiveGovernor
 from specdec_cli.decoding.loop import Event, Job, Sequence, generate
+from specdec_cli.decoding.shadow import Shadow
+from specdec_cli.decoding.verification import Rule, samplers
 from specdec_cli.decoding.widths import PaddedTarget, WidthReport
 from specdec_cli.drafters.model import ModelDrafter
 from specdec_cli.drafters.ngram import NgramDrafter
+from specdec_cli.drafters.several import SeveralDrafters
 from specdec_cli.errors import BackendError, ModelFileError, PairError, PromptError, UsageError
 from specdec_cli.gate import Admitted
 from specdec_cli.llama.context import Context, RollbackKind, find_rollback
@@ -25,6 +32,7 @@ from specdec_cli.llama.options import ContextOptions, ModelOptions
 from specdec_cli.llama.template import ChatTemplate, without_written_bos
 from specdec_cli.options import Listener, SessionOptions, checked
 from specdec_cli.pairing.compat import Compatibility
+from specdec_cli.pricing import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +68,17 @@ class Session:
         self._template: ChatTemplate | None = None
         self._said: set[str] = set()
         self.widths: WidthReport | None = None
+        self._ledger: Ledger | None = None
+        self.shadow: Shadow | None = None  # of the last run, where --shadow was asked for
         self.inexact_from: int | None = None  # where a running check withdrew the claim of --exact
         try:
+            corpus = corpus_text(options.ngram_corpus) if options.ngram_corpus is not None else ""
             admitted = gate.admit(self.options, listener)
             self.plan = admitted.plan
             self.model = self._load(admitted.placed(self.options.target, "target"), "target")
             self.context, self.target, drafting = self._target(admitted.pair)
-            self.drafter = self._drafter(admitted) if drafting else None
+            self.drafter = self._drafter(admitted, corpus) if drafting else None
+            self._ledger = self._opened_ledger() if self.drafter is not None and self.options.governed else None
         except BaseException:
             self.close()
             raise
@@ -74,7 +86,7 @@ class Session:
     @property
     def drafter_name(self) -> str:
         """The drafter that really runs."""
-        return self.drafter.name if self.drafter is not None else drafters.NONE
+        return self.drafter.name if self.drafter is not None and not self.options.shadow else drafters.NONE
 
     @property
     def contexts(self) -> tuple[Context, ...]:
@@ -91,20 +103,27 @@ class Session:
         """Longest draft: what was asked for, clamped to what a pass may hold."""
         return min(self.options.n_max, self.target.max_pass - 1) if self.drafter is not None else 0
 
-    def generate(self, request: Request, *, target: Target | None = None) -> Iterator[Event]:
+    def generate(self, request: Request, *, target: Target | None = None, governor: Governor | None = None) -> Iterator[Event]:
         """Run a prompt to its end. The cache is reused as far as it holds the prompt's beginning.
 
-        target: a stand-in for the session's own (a recorder around it). Raises PromptError before anything is passed.
+        target: a stand-in for the session's own (a recorder around it); governor: likewise. Raises PromptError before anything
+        is passed.
         """
         self._check_prompt(request.prompt)
         self._check_bias(request.params)
         sequence = Sequence(self.job(request))
         self._reuse(request.prompt)
-        governor = FixedGovernor(self.n_draft_max, self.options.n_min, self.options.p_min)
+        governor, drafter = governor or self._governor(request.params), self.drafter
+        self.shadow = None
+        if self.options.shadow and drafter is not None and self._ledger is not None:
+            self.shadow = Shadow(drafter, governor, self._ledger.costs, self.n_draft_max)
+            governor, drafter = FixedGovernor(0), None
         seen = self.inexact_from
         try:
-            for event in generate(sequence, target or self.target, self.drafter, governor):
+            for event in generate(sequence, target or self.target, drafter, governor):
                 yield event
+                if self.shadow is not None and isinstance(event, Round):
+                    self._follow(self.shadow, sequence, event)
                 if self.inexact_from != seen:
                     seen = self.inexact_from
                     self._listener.notice(
@@ -112,6 +131,33 @@ class Session:
                     )
         finally:
             self._cached = sequence.context[: self.context.n_cached]
+
+    def _follow(self, shadow: Shadow, sequence: Sequence, done: Round) -> None:
+        """Let the drafter propose beside the plain round that was just made."""
+        job = sequence.job
+        sampler, _ = samplers(job.rule, job.params, sequence.constraint, sequence.n_rounds)
+        if self._ledger is not None:
+            self._ledger.costs.observe(done.width, done.pass_s)
+        # Stopped in the middle of a draft: the run itself notices at its next pass.
+        with contextlib.suppress(PassAborted):
+            shadow.follow(sequence.context, sampler, sequence.budget)
+
+    def _governor(self, params: SamplingParams) -> Governor:
+        options = self.options
+        if self._ledger is None:
+            return FixedGovernor(self.n_draft_max, options.n_min, options.p_min)
+        trims = options.rule is Rule.MATCH or params.greedy
+        return AdaptiveGovernor(
+            self._ledger.costs, self._ledger.accounts, self.n_draft_max, options.n_min, options.p_min, trims=trims
+        )
+
+    def _opened_ledger(self) -> Ledger:
+        """What passes cost and drafts are worth, as far as it is known, or measured now."""
+        asked = self.drafter.name.split(",") if self.drafter is not None else []
+        names = [name for name in (drafters.MODEL, drafters.NGRAM) if name in asked]
+        if self.widths is not None:
+            return Ledger(self.contexts, names, self.n_draft_max, self.widths.seconds, self.widths.widened)
+        return Ledger(self.contexts, names, self.n_draft_max)
 
     def encode(self, prompt: str, system: str | None, *, raw: bool) -> tuple[int, ...]:
         """The prompt's ids, through the target's chat template where it has one and raw does not skip it.
@@ -165,6 +211,9 @@ class Session:
         )
 
     def close(self) -> None:
+        if self._ledger is not None:
+            self._ledger.keep()
+            self._ledger = None
         if self._template is not None:
             self._template.close()
         while self._open:
@@ -185,7 +234,7 @@ class Session:
     def _target(self, pair: Compatibility | None) -> tuple[Context, Target, bool]:
         """The target's context, the target as the loop sees it, and whether its cache can drop tokens again."""
         options = self.options
-        drafting = options.n_max > 0 and (options.drafter == drafters.NGRAM or pair is not None)
+        drafting = options.n_max > 0 and (drafters.NGRAM in options.drafters or pair is not None)
         n_max = options.n_max if drafting else 0
         n_rows = gate.n_rows(options, drafting=drafting)
         n_ctx = options.context.n_ctx or self.model.n_ctx_train
@@ -218,10 +267,26 @@ class Session:
             " which every refused draft token needs."
         )
 
-    def _drafter(self, admitted: Admitted) -> Drafter | None:
+    def _drafter(self, admitted: Admitted, corpus: str) -> Drafter | None:
+        """Those that were asked for and can be had, as one."""
+        found: list[Drafter] = []
+        if (model := self._model_drafter(admitted)) is not None:
+            found.append(model)
+        if drafters.NGRAM in self.options.drafters:
+            found.append(NgramDrafter(self._corpus_tokens(corpus)))
+        if len(found) > 1:
+            return SeveralDrafters(found)
+        return found[0] if found else None
+
+    def _corpus_tokens(self, corpus: str) -> list[int]:
+        file = self.options.ngram_corpus
+        if file is None:
+            return []
+        tokenize = functools.partial(self.model.vocabulary.tokenize, add_special=False, parse_special=False)
+        return corpus_tokens(corpus, file, tokenize, self._listener, self._interrupt)
+
+    def _model_drafter(self, admitted: Admitted) -> Drafter | None:
         options, pair = self.options, admitted.pair
-        if options.drafter == drafters.NGRAM:
-            return NgramDrafter()
         if pair is None or options.draft is None:
             return None
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import chisquare
 
 from specdec_cli import drafters
-from specdec_cli.decoding.contracts import Ended, FinishReason, Kind, Plan, Proposal, Round, Sampler, SamplingParams
+from specdec_cli.decoding.contracts import Ended, FinishReason, Kind, Offer, Plan, Proposal, Round, Sampler, SamplingParams
 from specdec_cli.decoding.noise import noise_for
 from specdec_cli.decoding.replay import Cause, Recorder, explain, first_difference
 from specdec_cli.decoding.sampling import processed
@@ -61,7 +61,9 @@ def options(path: Path, drafter: str = drafters.NONE, draft: Path | None = None,
     base = SessionOptions(
         target=ModelOptions(path),
         context=context,
-        drafter=drafter,
+        drafters=(drafter,) if drafter != drafters.NONE else (),
+        governed=False,
+        n_max=4,
         draft=ModelOptions(draft) if draft is not None else None,
         draft_context=context,
     )
@@ -108,6 +110,24 @@ def test_a_model_as_its_own_draft_accepts_every_token(smollm2: Path) -> None:
         assert all(done.n_accepted == done.n_drafted for done in again.rounds)
 
 
+def test_a_corpus_is_copied_from_and_changes_no_text(smollm2: Path, tmp_path: Path) -> None:
+    """One thread and flash attention: there all widths agree."""
+    with opened(options(smollm2)) as session:
+        plain = run(session, STORY, 60)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(STORY + plain.text, encoding="utf-8")
+    with opened(options(smollm2, drafters.NGRAM, ngram_corpus=corpus)) as session:
+        copied = run(session, STORY, 60)
+    assert copied.text == plain.text
+    assert len(copied.rounds) < 20
+
+
+def test_a_corpus_that_cannot_be_read_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(PromptError) as caught:
+        opened(options(tmp_path / "no-model.gguf", drafters.NGRAM, ngram_corpus=tmp_path / "no-corpus.txt"))
+    assert "corpus" in caught.value.what
+
+
 class Disturbed:
     """A drafter that sometimes proposes nothing, or corrupts what another proposes."""
 
@@ -117,6 +137,9 @@ class Disturbed:
         self._inner = inner
         self.clean = True
         self._n = 0
+
+    def offers(self, context: Sequence[int], changed: int) -> Mapping[str, Offer]:
+        return self._inner.offers(context, changed)
 
     def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
         self._n += 1
@@ -410,6 +433,9 @@ class Hostile:
     def __init__(self, end_token: int, n_vocab: int) -> None:
         self._end_token, self._n_vocab = end_token, n_vocab
         self._n = 0
+
+    def offers(self, context: Sequence[int], changed: int) -> Mapping[str, Offer]:
+        return {self.name: Offer()}
 
     def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
         self._n += 1

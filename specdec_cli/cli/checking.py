@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from specdec_cli import drafters
 from specdec_cli.cli import answering
-from specdec_cli.cli.options import given_flags
+from specdec_cli.cli.options import given_flags, named_drafters
 from specdec_cli.errors import EXIT_ANSWER_IS_NO, EXIT_DONE
 from specdec_cli.gguf.header import Header
 from specdec_cli.headers import open_header
@@ -28,14 +28,15 @@ _NOT_PLANNED = frozenset({Rule.KIND, Rule.HEAD, Rule.WEIGHTS})  # what is no mod
 
 def execute(settings: Settings) -> int:
     """Show the report on a pair, or on a target alone; returns the exit code."""
-    choice, offline = settings.value("draft", str), settings.value("offline", bool)
+    offline = settings.value("offline", bool)
+    reference, _ = named_drafters(settings)
     with answering.open_display(settings) as sink:
         for notice in settings.notices:
             sink.notice(notice)
         target = open_header(settings.value("model", str), "target", sink.progress, offline=offline)
         draft = None
-        if choice not in drafters.NAMES:
-            draft = open_header(choice, "draft", sink.progress, offline=offline, other_forms=drafters.NAMES)
+        if reference is not None:
+            draft = open_header(reference, "draft", sink.progress, offline=offline, other_forms=drafters.NAMES)
     report = judge(target, draft, installed())
     plan = _plan(settings, report, target, draft)
     report = replace(report, advice=_as_judged(settings, report, plan))
@@ -56,7 +57,7 @@ def _plan(settings: Settings, report: Report, target: Header, draft: Header | No
         return None
     from specdec_cli.room import plan_for  # looks at the devices, through llama.cpp
 
-    drafting = draft is not None or settings.value("draft", str) == drafters.NGRAM
+    drafting = draft is not None or drafters.NGRAM in named_drafters(settings)[1]
     return plan_for(
         target,
         model_options(settings, target.path),

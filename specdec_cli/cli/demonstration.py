@@ -73,9 +73,9 @@ def _open(settings: Settings, sink: Sink, interrupt: Interrupt, opened: ExitStac
     smaller = _smaller_draft(plain.target.path, sink)
     draft = replace(plain.target, path=smaller)
     ways = [
-        ("no drafter", replace(plain, drafter=drafters.NONE)),
-        ("--draft ngram", replace(plain, drafter=drafters.NGRAM)),
-        ("--draft FILE (Q4_0)", replace(plain, drafter=drafters.MODEL, draft=draft, draft_context=plain.context)),
+        ("no drafter", plain),
+        ("--draft ngram", replace(plain, drafters=(drafters.NGRAM,))),
+        ("--draft FILE (Q4_0)", replace(plain, drafters=(drafters.MODEL,), draft=draft, draft_context=plain.context)),
     ]
     return [Entry(label, opened.enter_context(Session(options, sink, interrupt))) for label, options in ways]
 

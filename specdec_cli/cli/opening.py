@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from specdec_cli import auto, drafters, room
+from specdec_cli.cli.options import named_drafters
 from specdec_cli.decoding.verification import Rule
 from specdec_cli.errors import ModelFileError, SpecdecError
 from specdec_cli.gguf.header import Header
@@ -21,21 +22,22 @@ def session_options(settings: Settings, listener: Listener) -> SessionOptions:
     """What a session is built from. Fetches what is not on this machine. Raises SpecdecError."""
     offline = settings.value("offline", bool)
     target = resolve(settings.value("model", str), "target", listener.progress, offline=offline)
-    choice = settings.value("draft", str)
+    reference, names = named_drafters(settings)
     draft = None
-    if choice not in drafters.NAMES:
-        draft = _draft(choice, settings, listener)
-        choice = drafters.MODEL if draft is not None else drafters.NONE
-    if choice == drafters.AUTO:
-        draft = _best_draft(target, settings, listener)
-        choice = drafters.MODEL if draft is not None else drafters.NONE
+    if reference is not None:
+        draft = _draft(reference, settings, listener)
+    elif names == (drafters.AUTO,):
+        draft, names = _best_draft(target, settings, listener), (drafters.NGRAM,)
     return SessionOptions(
         target=model_options(settings, target),
         context=context_options(settings),
-        drafter=choice,
+        drafters=(*((drafters.MODEL,) if draft is not None else ()), *(name for name in names if name == drafters.NGRAM)),
         draft=model_options(settings, draft, draft=True) if draft is not None else None,
         draft_context=context_options(settings, draft=True),
+        ngram_corpus=_corpus(names, settings, listener),
         n_max=settings.value("draft_max", int),
+        shadow=settings.value("shadow", bool),
+        governed=settings.maybe("draft_fixed", int) is None,
         n_min=settings.value("draft_min", int),
         p_min=settings.value("draft_p_min", float),
         rule=Rule(settings.value("verify", Verify)),
@@ -43,6 +45,15 @@ def session_options(settings: Settings, listener: Listener) -> SessionOptions:
         force=settings.value("force", bool),
         draft_optional=settings.value("draft_optional", bool),
     )
+
+
+def _corpus(names: tuple[str, ...], settings: Settings, listener: Listener) -> Path | None:
+    """The file of --ngram-corpus, where there is a drafter for it."""
+    file = settings.maybe("ngram_corpus", Path)
+    if file is None or drafters.NGRAM in names:
+        return file
+    listener.notice("--ngram-corpus is not used: the drafter ngram is not asked for (--draft ngram, or --draft MODEL,ngram).")
+    return None
 
 
 def _best_draft(target: Path, settings: Settings, listener: Listener) -> Path | None:
@@ -71,7 +82,9 @@ def _best_draft(target: Path, settings: Settings, listener: Listener) -> Path | 
         listener.notice(f"Drafting with {found.candidate.reference} (--draft auto): about {gain:.1f}x is to be expected.")
         return found.candidate.header.path
     to_try = f"--draft {known.draft.reference} is known to" if known is not None else "specdec suggest names some that may"
-    listener.notice(f"No draft model here promises a gain (--draft auto), so this is plain decoding; {to_try}.")
+    listener.notice(
+        f"No draft model here promises a gain (--draft auto), so what the text repeats is drafted (ngram); {to_try}."
+    )
     return None
 
 

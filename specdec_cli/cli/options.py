@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from specdec_cli import drafters
 from specdec_cli.errors import UsageError
 from specdec_cli.settings.flags import tidy
-from specdec_cli.settings.kinds import quoted
+from specdec_cli.settings.kinds import BadValue, quoted
 from specdec_cli.settings.resolve import Raw, Settings, Source
 from specdec_cli.settings.table import PANELS, RUN, SETTINGS, Setting
 
@@ -49,7 +51,7 @@ class SettingsCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         names = set(self._names())
         for panel, settings in PANELS.items():
-            rows = [(_spelled(setting), _explained(setting)) for setting in settings if setting.name in names]
+            rows = [(_spelled(setting), _explained(setting, str(self.name))) for setting in settings if setting.name in names]
             if rows:
                 with formatter.section(panel):
                     formatter.write_dl(rows, col_max=_FLAGS_WIDTH)
@@ -58,20 +60,23 @@ class SettingsCommand(TyperCommand):
         return [param.name for param in self.params if param.name in SETTINGS]
 
 
-def settings_command(name: str, takes: Iterable[str], words: tuple[str, ...] = ()) -> Callable[[Body], typer.Typer]:
+def settings_command(
+    name: str, takes: Iterable[str], words: tuple[str, ...] = (), rest: str = ""
+) -> Callable[[Body], typer.Typer]:
     """Make a command of a body: takes are the settings it has flags for, words those that may stand without a flag.
 
-    A setting given by its flag is no longer looked for among the words.
+    A setting given by its flag is no longer looked for among the words. rest: in place of words, the name under which the
+    body is given all of them.
     """
 
     def decorate(body: Body) -> typer.Typer:
         def call(**values: Any) -> int:
             loose = list(values.pop("words", None) or [])
             given = {key: value for key, value in values.items() if value is not None}
-            return body({**given, **_placed(name, loose, words, given)})
+            return body({**given, **({rest: loose} if rest else _placed(name, loose, words, given))})
 
         call.__doc__ = body.__doc__
-        call.__signature__ = inspect.Signature(_parameters(takes, words))  # type: ignore[attr-defined]
+        call.__signature__ = inspect.Signature(_parameters(takes, words, rest))  # type: ignore[attr-defined]
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command(name, cls=SettingsCommand, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})(call)
         return app
@@ -87,6 +92,18 @@ def model_reference(settings: Settings) -> str:
             "There is no model.", "None was given: as the first word, with -m, in SPECDEC_MODEL or a profile.", _EXAMPLE
         )
     return reference
+
+
+def named_drafters(settings: Settings) -> tuple[str | None, tuple[str, ...]]:
+    """The model that --draft names, if any, and the drafters' names beside it. Raises UsageError for odd company."""
+    given = settings.value("draft", tuple)
+    names = [each for each in given if each in drafters.NAMES]
+    models = [each for each in given if each not in drafters.NAMES]
+    alone = [name for name in names if name in (drafters.NONE, drafters.AUTO)]
+    if len(models) > 1 or len(set(given)) < len(given) or (alone and len(given) > 1):
+        why = "none and auto stand alone." if alone else "One model, and ngram, can draft together; each once."
+        raise UsageError(f"--draft cannot be {','.join(given)}.", why, "Use --draft MODEL.gguf,ngram.")
+    return (models[0] if models else None), tuple(names)
 
 
 def given_flags(settings: Settings, but: Iterable[str] = ()) -> list[str]:
@@ -120,14 +137,33 @@ def _placed(command: str, loose: list[str], words: tuple[str, ...], given: Given
             "A prompt of several words needs quotes." if "prompt" in words else "",
             f"specdec {command} --help",
         )
+    if len(loose) == 1 and places[:2] == ["model", "prompt"] and not given.get("file") and _is_prompt(loose[0], given):
+        places = ["prompt"]
     placed = dict(zip(places, loose, strict=False))
     if placed.get("prompt") == "-":
         placed["file"] = placed.pop("prompt")
     return placed
 
 
-def _parameters(takes: Iterable[str], words: tuple[str, ...]) -> list[inspect.Parameter]:
-    argument = typer.Argument(metavar=" ".join(f"[{word.upper()}]" for word in words))
+def _is_prompt(word: str, given: Given) -> bool:
+    """Whether the only word is the prompt: --profile names a model, and the word none."""
+    name = given.get("profile")
+    if not name:
+        return False
+    from specdec_cli.settings import profiles  # YAML is read only where a profile is asked for
+
+    if "model" not in profiles.load(str(name)).entries:
+        return False
+    try:
+        SETTINGS["model"].kind.parse(word)
+    except BadValue:
+        return True
+    return any(char.isspace() for char in word) and not Path(word).is_file()
+
+
+def _parameters(takes: Iterable[str], words: tuple[str, ...], rest: str) -> list[inspect.Parameter]:
+    metavar = f"{rest.upper()}..." if rest else " ".join(f"[{word.upper()}]" for word in words)
+    argument = typer.Argument(metavar=metavar)
     parameters = [_parameter("words", list[str] | None, argument)]
     for name in takes:
         setting = SETTINGS[name]
@@ -160,6 +196,6 @@ def _spelled(setting: Setting) -> str:
     return f"{', '.join(flags)} {setting.kind.metavar}".rstrip()
 
 
-def _explained(setting: Setting) -> str:
-    default = setting.unset or setting.shown(setting.default)
+def _explained(setting: Setting, command: str) -> str:
+    default = setting.unset or setting.shown(setting.default_of(command))
     return f"{setting.help}  [{default}]" if default else setting.help

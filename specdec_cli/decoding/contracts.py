@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -74,13 +75,46 @@ class Law:
         return float(self.probs[at[0]]) if at.size else 0.0
 
 
+class Reins(Protocol):
+    """What a governor decides inside a draft. It is told no more than the rule of verification allows it to act on."""
+
+    def draw(self, peak: float) -> bool:
+        """Whether to draw a token from the row that was computed. Knows the row's peak, and nothing of the draw."""
+
+    def extend(self, prob: float) -> bool:
+        """Whether to compute one more row, now that a token of this q was drawn (NaN: deterministic)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How far to draft this round. Made before anything of the round is sampled."""
+    """How far to draft this round, and by whom. Made before anything of the round is sampled."""
 
     n_max: int  # longest draft; 0 is plain decoding
     n_min: int = 0  # do not stop before so many tokens
     p_min: float = 0.0  # stop before a token whose peak q is lower
+    drafter: str = ""  # which of several; empty: the only one
+    window: int | None = None  # catch up on so many of the last tokens at most; None: on all
+    reins: Reins | None = None
+
+    def draws(self, n: int, peak: float) -> bool:
+        """Whether a draft of n tokens goes on to draw one more, from a row with this peak."""
+        wanted = self.reins is None or self.reins.draw(peak)
+        return n < self.n_min or (wanted and not peak < self.p_min)
+
+    def extends(self, n: int, prob: float) -> bool:
+        """Whether a draft of n tokens, the last one drawn with this q, needs another row."""
+        if n >= self.n_max:
+            return False
+        wanted = self.reins is None or self.reins.extend(prob)
+        return n < self.n_min or wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a drafter says before it is asked to draft."""
+
+    certainty: float = math.nan  # of its first token, as far as it is known before any pass or draw; NaN where it is not
+    n_behind: int = 0  # tokens of the context that it would have to catch up on first
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +132,9 @@ class Proposal:
     prob: tuple[float, ...] = ()
     parents: tuple[int, ...] | None = None
     pass_s: float = 0.0  # seconds of the drafter's own passes; 0 for a drafter without a model
+    n_passes: int = 0  # rows that it computed; one more than tokens where it looked, and drew no more
+    n_fed: int = 0  # tokens of the context that it had to catch up on in passes of their own
+    feed_s: float = 0.0  # seconds of these; part of pass_s
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -253,9 +290,13 @@ class Drafter(Protocol):
     def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
         """Propose up to plan.n_max tokens to follow context; fewer, or none, is normal.
 
-        context: all committed tokens. changed: the lowest position that may differ from what this drafter saw last.
+        context: all committed tokens. changed: the lowest position that may differ from what this drafter was shown last, here
+        or in offers().
         sampler: the processing and noise to draw with; its constraint is the drafter's own copy. Raises PassAborted.
         """
+
+    def offers(self, context: Sequence[int], changed: int) -> Mapping[str, Offer]:
+        """By name, who has something to propose. Costs next to nothing; arguments as for propose()."""
 
     def observe(self, result: PassResult, verdict: Verdict) -> None:
         """See the target's pass over the last proposal, and what came of it."""
@@ -267,8 +308,11 @@ class Drafter(Protocol):
 class Governor(Protocol):
     """Decides how far to draft."""
 
-    def plan(self, room: int) -> Plan:
-        """The plan of the next round, of which at most room draft tokens fit. Has seen no sampled token of it."""
+    def plan(self, room: int, left: float, offers: Mapping[str, Offer]) -> Plan:
+        """The plan of the next round, of which at most room draft tokens fit. Has seen no sampled token of it.
+
+        left: tokens that may still be emitted, infinite where nobody knows. offers: who has something to propose.
+        """
 
     def trim(self, proposal: Proposal) -> Proposal:
         """Shorten a proposal before its pass, only where that cannot bias."""

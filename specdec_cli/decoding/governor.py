@@ -1,8 +1,27 @@
-"""How far to draft: the fixed choice."""
+"""How far to draft, and with which drafter: the choice that costs least by the clock, and the fixed choice."""
 
 from __future__ import annotations
 
-from specdec_cli.decoding.contracts import Plan, Proposal, Round
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from specdec_cli.decoding.acceptance import Calibration
+from specdec_cli.decoding.contracts import Offer, Plan, Proposal, Round
+from specdec_cli.decoding.costs import CostCurve
+
+_PLAIN = Plan(0)
+_MEMORY = 0.9  # of a drafter's realised rate, for each of its rounds
+_PERFECT = 0.98  # nobody's drafts are accepted more often
+_GAIN = 1.02  # what a probe hopes for, times what would be had without it
+_N_PROBES, _N_FORCED = 5, 2  # rounds of a probe; of these, the first, that draft whatever the drafter says of its certainty
+_PROBE_SHARE = 0.012  # of the time without drafting that may go into probes
+_GAIN_SHARE = 0.25  # of the time that drafting has gained that may go into probes
+_FIRST_WAIT, _LONGEST_WAIT = 8, 128  # rounds between probes, doubled after each that finds nothing
+_FAR, _DRIFT = 1.25, 0.1  # a row of the drafter counts for no more than this factor, and with this weight
+_HORIZON = 256  # tokens that are expected to follow where nobody said how many
+_WINDOW, _PROBE_WINDOW = 2048, 128  # tokens that a drafter catches up on at the most, in earnest and on trial
+_LONG = 32  # tokens of a catching up that tell what a token of it costs
 
 
 class FixedGovernor:
@@ -11,13 +30,251 @@ class FixedGovernor:
     def __init__(self, n_max: int, n_min: int = 0, p_min: float = 0.0) -> None:
         self._plan = Plan(n_max, n_min, p_min)
 
-    def plan(self, room: int) -> Plan:
-        if room >= self._plan.n_max:
-            return self._plan
-        return Plan(max(room, 0), self._plan.n_min, self._plan.p_min)
+    def plan(self, room: int, left: float, offers: Mapping[str, Offer]) -> Plan:  # noqa: ARG002
+        n_max = min(max(room, 0), self._plan.n_max)
+        return Plan(n_max, self._plan.n_min, self._plan.p_min, next(iter(offers), ""))
 
     def trim(self, proposal: Proposal) -> Proposal:
         return proposal
 
     def observe(self, done: Round) -> None:
         """A fixed choice learns nothing."""
+
+
+@dataclass(slots=True)
+class Account:
+    """What is known of one drafter."""
+
+    step_s: float  # one row of it; 0 for a drafter without a model
+    feed_s: float  # one token of a context that it catches up on
+    by_peak: Calibration = field(default_factory=Calibration)  # acceptance by what is known before a draw
+    by_prob: Calibration = field(default_factory=Calibration)  # and by what is known after it
+    tokens: float = 0.0  # of its rounds, the old ones fading
+    seconds: float = 0.0
+    n_probes: int = 0  # rounds left of the probe under way
+    purse_s: float = 0.0  # time that probes may cost: a share of the time without it, and of what it has gained
+    n_waited: int = 0  # rounds since its last
+    n_wait: int = _FIRST_WAIT  # rounds before the next probe, at the least
+
+    @property
+    def realised(self) -> float:
+        """Tokens per second of its rounds lately."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a round can cost, as it stands before the round."""
+
+    pass_s: tuple[float, ...]  # of a pass of 1, 2, ... tokens; one more than the longest draft
+    step_s: float  # one row of the drafter
+    n_min: int = 0  # drafts are not shorter
+    rate: float = 0.0  # lambda: tokens that a second is worth
+    floor: float = 0.0  # a lower chance is taken for this one: what a probe supposes
+
+    def best_length(self, chances: Sequence[float], n_rows: int, beyond: float) -> int:
+        """The length of a draft that is worth most: of all, E[tokens] - lambda E[time].
+
+        chances: that each of the first tokens is accepted, given those before it; beyond: of every later one; n_rows: rows of
+        the drafter that are paid for already.
+        """
+        alive = tokens = 1.0
+        best_n, best = 0, tokens - self.rate * self.pass_s[0]
+        n_known, floor, rate, step_s = len(chances), self.floor, self.rate, self.step_s
+        for n in range(1, len(self.pass_s)):
+            chance = chances[n - 1] if n <= n_known else beyond
+            alive *= chance if chance > floor else floor
+            tokens += alive
+            cost_s = self.pass_s[n] + (n - n_rows) * step_s if n > n_rows else self.pass_s[n]
+            worth = tokens - rate * cost_s
+            if worth > best:
+                best_n, best = n, worth
+        return best_n
+
+    def best_rate(self, chance: float) -> float:
+        """Tokens per second at the best length, if every token is accepted with this chance."""
+        alive = tokens = 1.0
+        best = 0.0
+        for n in range(1, len(self.pass_s)):
+            alive *= chance
+            tokens += alive
+            if n >= self.n_min:
+                best = max(best, tokens / (self.pass_s[n] + n * self.step_s))
+        return best
+
+    def least_chance(self, rate: float) -> float:
+        """The lowest chance with which drafts bring more tokens per second than this; 0 if no drafter is that good."""
+        low, high = 0.0, _PERFECT
+        if self.best_rate(high) <= rate:
+            return 0.0
+        for _ in range(6):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.best_rate(middle) > rate else (middle, high)
+        return high
+
+
+class Governor:
+    """Drafts as far as that pays by the clock, with the drafter that promises most; plainly where none does.
+
+    trims: whether the rule of verification allows dropping sampled tokens from a proposal (match and greedy).
+    """
+
+    def __init__(
+        self,
+        costs: CostCurve,
+        accounts: Mapping[str, Account],
+        n_max: int,
+        n_min: int = 0,
+        p_min: float = 0.0,
+        *,
+        trims: bool,
+    ) -> None:
+        self.costs = costs
+        self.accounts = dict(accounts)
+        self._n_max, self._n_min, self._p_min = n_max, n_min, p_min
+        self._trims = trims
+        self._draft = _Draft(Prices((0.0,), 0.0), Account(0.0, 0.0), 0.0)  # of the round under way
+
+    def plan(self, room: int, left: float, offers: Mapping[str, Offer]) -> Plan:
+        n_max = max(min(room, self._n_max), 0)
+        pass_s = tuple(self.costs(n + 1) for n in range(n_max + 1))
+        best = plain = 1 / pass_s[0]
+        chosen, floor = "", 0.0
+        prices: dict[str, Prices] = {}
+        for name, offer in offers.items():
+            account = self.accounts[name]
+            prices[name] = Prices(pass_s, account.step_s, min(self._n_min, n_max))
+            rate = _promised(account, offer, prices[name])
+            if rate > best and _comes_back(account, offer, left, plain, rate, _WINDOW):
+                best, chosen = rate, name
+        without, window = best, _PROBE_WINDOW
+        for name, offer in offers.items():
+            account = self.accounts[name]
+            if name == chosen:
+                account.n_probes, account.n_wait = 0, _FIRST_WAIT
+            elif (supposed := _supposed(account, offer, prices[name], best, left)) is not None:
+                chosen, floor = name, supposed
+                break
+        else:
+            without, window = plain, _WINDOW
+        if not chosen:
+            return _PLAIN
+        self._draft = _Draft(replace(prices[chosen], rate=best, floor=floor), self.accounts[chosen], without)
+        return Plan(n_max, self._n_min, self._p_min, chosen, window, self._draft)
+
+    def trim(self, proposal: Proposal) -> Proposal:
+        """Cut to the best length, where what is known of the draws may be acted on."""
+        account = self.accounts.get(proposal.drafter)
+        if account is None or not proposal or not (self._trims or all(q is None for q in proposal.q)):
+            return proposal
+        prices = self._draft.prices
+        n = prices.best_length(_chances(account, proposal), len(prices.pass_s), 0.0)
+        return proposal.cut(max(n, self._n_min))
+
+    def observe(self, done: Round) -> None:
+        self.costs.observe(done.width, done.pass_s)
+        proposal = done.proposal
+        acting = self.accounts.get(proposal.drafter) if proposal.n_passes or proposal else None
+        for account in self.accounts.values():
+            if account is not acting:
+                account.purse_s += _PROBE_SHARE * self.costs(1) * len(done.emitted)
+                account.n_waited += 1
+        if acting is not None:
+            self._settle(acting, done)
+            self._learn(acting, done)
+
+    def _settle(self, account: Account, done: Round) -> None:
+        """Book a round of the drafter, at the prices it should have had: a clock also measures what else the machine did."""
+        proposal = done.proposal
+        spent_s = proposal.n_passes * account.step_s + self.costs(len(proposal) + 1)
+        # What was to be expected of these certainties tells as much as what came, which is half chance.
+        expected = alive = 1.0
+        for chance in _chances(account, proposal):
+            alive *= chance
+            expected += alive
+        account.tokens = account.tokens * _MEMORY + (expected + done.n_accepted + 1) / 2
+        account.seconds = account.seconds * _MEMORY + spent_s
+        gained_s = (done.n_accepted + 1) / self._draft.without - spent_s
+        if account.n_probes:
+            account.n_probes -= 1
+            gained_s -= proposal.n_fed * account.feed_s
+        account.purse_s += gained_s * (_GAIN_SHARE if gained_s > 0 else 1.0)
+        account.n_waited = 0
+
+    def _learn(self, account: Account, done: Round) -> None:
+        proposal = done.proposal
+        for i in range(min(done.n_accepted + 1, len(proposal))):
+            account.by_peak.observe(proposal.peak[i], i < done.n_accepted)
+            account.by_prob.observe(proposal.prob[i], i < done.n_accepted)
+        if done.n_accepted == len(proposal) < len(self._draft.peaks):
+            account.by_peak.look(self._draft.peaks[len(proposal)])
+        if proposal.n_passes:
+            ratio = (done.draft_s - proposal.feed_s) / proposal.n_passes / account.step_s
+            account.step_s *= min(max(ratio, 1 / _FAR), _FAR) ** _DRIFT
+        if proposal.n_fed >= _LONG:
+            account.feed_s = proposal.feed_s / proposal.n_fed
+
+
+class _Draft:
+    """The reins of one draft."""
+
+    def __init__(self, prices: Prices, account: Account, without: float) -> None:
+        """without: tokens per second that would be had without it."""
+        self.prices, self.without = prices, without
+        self.peaks: list[float] = []  # of every row, drawn from or not
+        self._account = account
+        self._chances: list[float] = []
+        self._n = 0  # the best length, as far as is known
+
+    def draw(self, peak: float) -> bool:
+        self.peaks.append(peak)
+        self._chances.append(self._account.by_peak.rate(peak))
+        self._n = self._best()
+        return self._n >= len(self._chances)
+
+    def extend(self, prob: float) -> bool:
+        if not math.isnan(prob):
+            self._chances[-1] = self._account.by_prob.rate(prob)
+            self._n = self._best()
+        return self._n > len(self._chances)
+
+    def _best(self) -> int:
+        return self.prices.best_length(self._chances, len(self._chances), self._account.by_peak.lately)
+
+
+def _promised(account: Account, offer: Offer, prices: Prices) -> float:
+    """Tokens per second that the drafter promises. A certainty that is known before the draft says more than earlier rounds."""
+    promised = prices.best_rate(account.by_peak.rate(offer.certainty))
+    return max(promised, account.realised) if math.isnan(offer.certainty) else promised
+
+
+def _comes_back(account: Account, offer: Offer, left: float, without: float, rate: float, window: int) -> bool:
+    """Whether what it costs to catch up comes back before the text ends."""
+    return min(left, _HORIZON) * (1 / without - 1 / rate) >= min(offer.n_behind, window) * account.feed_s
+
+
+def _supposed(account: Account, offer: Offer, prices: Prices, without: float, left: float) -> float | None:
+    """What a probe supposes of every token: at first the lowest chance that pays, then nothing, so that a drafter which knows
+    when it is right can show that. None: no probe is under way, and none can be paid for."""
+    # What will have been saved up by the text's end may be spent at once: the sooner, the less there is to catch up on.
+    purse_s = account.purse_s + _PROBE_SHARE * min(left, _HORIZON) / without
+    if not account.n_probes and (purse_s <= 0 or account.n_waited < account.n_wait):
+        return None
+    chance = prices.least_chance(_GAIN * without)
+    if not chance or not _comes_back(account, offer, left, without, _GAIN * without, _PROBE_WINDOW):
+        return None
+    if not account.n_probes:
+        n = replace(prices, rate=without).best_length((), 0, chance)
+        loss_s = prices.pass_s[n] + n * prices.step_s + min(offer.n_behind, _PROBE_WINDOW) * account.feed_s - 1 / without
+        if purse_s < loss_s:
+            return None
+        account.n_probes, account.n_wait = _N_PROBES, min(2 * account.n_wait, _LONGEST_WAIT)
+    return chance if account.n_probes > _N_PROBES - _N_FORCED else 0.0
+
+
+def _chances(account: Account, proposal: Proposal) -> list[float]:
+    """The chance of each drawn token, by what is known of it."""
+    return [
+        account.by_peak.rate(peak) if math.isnan(prob) else account.by_prob.rate(prob)
+        for peak, prob in zip(proposal.peak, proposal.prob, strict=True)
+    ]

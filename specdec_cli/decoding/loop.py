@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -13,6 +13,7 @@ from specdec_cli.decoding.contracts import (
     Ended,
     FinishReason,
     Governor,
+    Offer,
     PassAborted,
     PassResult,
     PromptPass,
@@ -54,7 +55,7 @@ class Sequence:
     text: TextStream = field(init=False)
     constraint: Constraint | None = field(init=False)
     n_rounds: int = 0
-    n_seen: int = 0  # tokens of context that the drafter has been shown
+    n_shown: int = 0  # tokens of context that the drafter has been shown
     finish: FinishReason | None = None
 
     def __post_init__(self) -> None:
@@ -91,11 +92,14 @@ def begin(sequence: Sequence, target: Target, drafter: Drafter | None, governor:
     job, context = sequence.job, sequence.context
     for_drafter, for_verifier = samplers(job.rule, job.params, sequence.constraint, sequence.n_rounds)
     room = min(job.n_ctx - len(context), target.max_pass - 1, sequence.budget - 1)
-    plan = governor.plan(int(room))
     proposal = NOTHING
+    offers: Mapping[str, Offer] = {}
+    if drafter is not None and room > 0:
+        offers = drafter.offers(context, sequence.n_shown)
+        sequence.n_shown = len(context)
+    plan = governor.plan(int(room), sequence.budget, offers)
     if drafter is not None and plan.n_max > 0:
-        proposal = drafter.propose(context, sequence.n_seen, plan, for_drafter)
-        sequence.n_seen = len(context)
+        proposal = drafter.propose(context, sequence.n_shown, plan, for_drafter)
         proposal = governor.trim(proposal.cut(plan.n_max))
     proposal, n_valid = _admit(proposal, target.n_vocab, job.end_tokens)
     tokens = (context[-1], *proposal.tokens[:n_valid])

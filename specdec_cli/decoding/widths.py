@@ -35,6 +35,10 @@ class WidthReport:
         """The class to use, rising; () where no class allows a draft."""
         return next((widths for widths in self.classes if widths[0] == self.anchor), ())
 
+    def widened(self, n: int) -> int:
+        """The width that a pass of n tokens gets; n itself where the class has none that is wide enough."""
+        return next((width for width in self.widths if width >= n), n)
+
     @property
     def best_rate(self) -> float:
         """Tokens per second at the most that the class allows: every draft token accepted."""

@@ -61,8 +61,9 @@ def tidy(arguments: Sequence[str], settings: Mapping[str, Setting], command: str
 def _unknown(flag: str, known: Mapping[str, Setting], command: str) -> UsageError:
     elsewhere = dict(spellings(SETTINGS)).get(flag)
     if elsewhere is not None:
+        where = elsewhere.only[0] if elsewhere.only else "run"
         return UsageError(
-            f"specdec {command} does not take {flag}.", "It is a flag of specdec run.", f"specdec {command} --help"
+            f"specdec {command} does not take {flag}.", f"It is a flag of specdec {where}.", f"specdec {command} --help"
         )
     lack = LACKS.get(flag)
     if lack is not None:

@@ -18,6 +18,7 @@ FALSE_WORDS = ("off", "false", "0", "no", "disabled")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
+_SIZE = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+) ?((?:[kmgt]i?)?)b?\Z", re.IGNORECASE)
 _REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?\Z")
 _LOGIT_BIAS = re.compile(r"([0-9]{1,9})([+-])(.+)\Z")
 _OVERRIDE_KV = re.compile(r"([^=]{1,127})=(?:int:[+-]?[0-9]+|float:(?P<float>.+)|bool:(?:true|false)|str:.{0,127})\Z")
@@ -94,6 +95,25 @@ class Real:
         if not self.low <= value <= self.high or (self.above_low and value == self.low):
             raise BadValue("is out of range")
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """An amount of memory, in bytes."""
+
+    metavar: str = "SIZE"
+    expects: str = "a size such as 8G, 600M or 1.5 GiB (G, M and K count in thousands, GiB, MiB and KiB in 1024)"
+
+    def parse(self, text: str) -> int:
+        match = _SIZE.match(text)
+        if not match:
+            raise BadValue("does not read as a size")
+        number, unit = match.groups()
+        base = 1024 if "i" in unit.lower() else 1000
+        n = _finite(number) * base ** " kmgt".index(unit[:1].lower() or " ")
+        if not 1 <= n <= 1e18:
+            raise BadValue("is out of range")
+        return int(n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +206,27 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class References:
+    """References, several of them with commas between."""
+
+    names: tuple[str, ...]
+    metavar: str = "REF,..."
+
+    @property
+    def expects(self) -> str:
+        return f"{Reference(self.names).expects}, or several of these with commas between"
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        one = Reference(self.names)
+        try:
+            return tuple(one.parse(part) for part in text.split(","))
+        except BadValue:
+            if "," not in text:
+                raise
+        return (one.parse(text),)  # a file whose name has a comma
+
+
+@dataclass(frozen=True, slots=True)
 class Repository:
     """A repository of the hub, as llama.cpp's -hf takes it."""
 
@@ -241,6 +282,11 @@ def quoted(text: str) -> str:
 def folder(text: str) -> Path:
     """One folder of several."""
     return FileName().parse(text).expanduser()
+
+
+def file(text: str) -> Path:
+    """One file of several."""
+    return FileName().parse(text)
 
 
 def nonempty(text: str) -> str:

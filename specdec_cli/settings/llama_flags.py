@@ -111,7 +111,7 @@ _LACKS = (
     ),
     Lack(
         "--verbose-prompt --display-prompt --no-display-prompt -ptc --print-token-count -sp --special --simple-io "
-        "-co --color --show-timings --no-show-timings --perf --no-perf -o --output --output-file --output-format "
+        "-co --color --show-timings --no-show-timings --perf --no-perf --output-file --output-format "
         "-ofreq --output-frequency",
         "Standard output is the text alone, and the figures go to standard error.",
         "Leave it out; --json, --show-draft and -q change what is shown.",
@@ -186,7 +186,7 @@ _LACKS = (
         "--no-cors-credentials --api-prefix --ui-config --webui-config --ui-config-file --webui-config-file "
         "--ui-mcp-proxy --webui-mcp-proxy --no-ui-mcp-proxy --no-webui-mcp-proxy --tools --tools-runtime "
         "--mcp-servers-config --mcp-servers-json -ag --agent -no-ag --no-agent --ui --webui --no-ui --no-webui "
-        "--api-key --api-key-file --ssl-key-file --ssl-cert-file -to --timeout --sse-ping-interval --threads-http "
+        "--api-key-file --ssl-key-file --ssl-cert-file -to --timeout --sse-ping-interval --threads-http "
         "--metrics --props --slots --no-slots --slot-save-path --models-dir --models-preset --models-max "
         "--models-autoload --no-models-autoload -sps --slot-prompt-similarity --sleep-idle-seconds -a --alias "
         "--tags --server-base -cl --cache-list",

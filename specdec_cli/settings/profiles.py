@@ -46,6 +46,11 @@ def folders() -> tuple[Path, ...]:
     )
 
 
+def is_name(text: str) -> bool:
+    """Whether a profile may be called so."""
+    return _NAME.match(text) is not None
+
+
 def available() -> dict[str, Path]:
     """Every profile by its name; the user's own hides a shipped one of the same name."""
     found: dict[str, Path] = {}
@@ -58,7 +63,7 @@ def available() -> dict[str, Path]:
 def load(name: str) -> Profile:
     """Read the profile of a name. Raises UsageError."""
     found = available()
-    path = found.get(name) if _NAME.match(name) else None
+    path = found.get(name) if is_name(name) else None
     if path is None:
         near = difflib.get_close_matches(name, found, 1)
         raise UsageError(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Raw = bool | str | Sequence[str]  # a flag as it was given: a switch, a text, or the texts of a repeated flag
 T = TypeVar("T")
 
+_EXACT_DRAFT_MAX = 8
 _OTHER_VARIABLES = {"SPECDEC_CACHE"}  # of ours, but no setting
 
 
@@ -79,10 +80,12 @@ def resolve(
     given: Mapping[str, Raw],
     environment: Mapping[str, str],
     model_metadata: Mapping[str, object] | None = None,
+    *,
+    command: str = "",
 ) -> Settings:
-    """Decide all settings. Raises UsageError for a value that cannot be meant, in any source."""
+    """Decide all settings, with a command's own defaults. Raises UsageError for a value that cannot be meant, in any source."""
     profile = _profile(given, environment)
-    decided = {name: _decide(setting, given, environment, profile) for name, setting in SETTINGS.items()}
+    decided = {name: _decide(setting, given, environment, profile, command) for name, setting in SETTINGS.items()}
     _put_out(decided)
     _imply(decided)
     _check_pairs(decided)
@@ -120,7 +123,9 @@ def _profile(given: Mapping[str, Raw], environment: Mapping[str, str]) -> Profil
     return profiles.load(str(name))
 
 
-def _decide(setting: Setting, given: Mapping[str, Raw], environment: Mapping[str, str], profile: Profile | None) -> Decided:
+def _decide(
+    setting: Setting, given: Mapping[str, Raw], environment: Mapping[str, str], profile: Profile | None, command: str
+) -> Decided:
     if setting.name in given:
         raw = given[setting.name]
         if isinstance(raw, bool):
@@ -135,7 +140,7 @@ def _decide(setting: Setting, given: Mapping[str, Raw], environment: Mapping[str
         place = f"{profile.path.name}, line {entry.line}"
         value = _parse(setting, entry.texts, f"{place}: {setting.key}: ", setting.key)
         return Decided(value, Source.PROFILE, f"profile {profile.name} ({place})")
-    return Decided(setting.default, Source.DEFAULT, "default")
+    return Decided(setting.default_of(command), Source.DEFAULT, "default")
 
 
 def _parse(setting: Setting, raw: str | Sequence[str], place: str, handle: str) -> object:
@@ -168,7 +173,7 @@ def _better(setting: Setting, text: str, bad: BadValue) -> str:
 def _put_out(decided: dict[str, Decided]) -> None:
     """Of settings that exclude each other the one with the strongest source stays; two of one source are an error."""
     for group in EXCLUSIVE:
-        set_ones = [name for name in group if decided[name].value not in (None, False, 0.0)]
+        set_ones = [name for name in group if decided[name].value not in (None, False, 0.0, ())]
         if len(set_ones) < 2:
             continue
         strongest = max(decided[name].source for name in set_ones)
@@ -185,10 +190,17 @@ def _put_out(decided: dict[str, Decided]) -> None:
 
 def _imply(decided: dict[str, Decided]) -> None:
     """What follows from other settings where nobody decided it."""
-    for name, repository in (("model", "hf_repo"), ("draft", "hf_repo_draft")):
-        if decided[repository].value is not None:
-            decided[name] = decided[repository]
+    if decided["hf_repo"].value is not None:
+        decided["model"] = decided["hf_repo"]
+    draft = decided["hf_repo_draft"]
+    if draft.value is not None:
+        decided["draft"] = replace(draft, value=(draft.value,))
+    if decided["draft_fixed"].value is not None:
+        decided["draft_max"] = decided["draft_fixed"]
     exact = decided["exact"]
+    if exact.value and decided["draft_max"].source is Source.DEFAULT:
+        # Every width up to the longest draft is compared with every other before the first round.
+        decided["draft_max"] = Decided(_EXACT_DRAFT_MAX, exact.source, f"implied by {exact.origin}")
     if exact.value and decided["verify"].source is Source.DEFAULT:
         decided["verify"] = Decided(Verify.MATCH, exact.source, f"implied by {exact.origin}")
 

@@ -9,7 +9,20 @@ from functools import cached_property
 
 from specdec_cli.llama.options import CacheType, FlashAttention, RopeScaling, SplitMode
 from specdec_cli.settings import kinds
-from specdec_cli.settings.kinds import Choice, FileName, Integer, Kind, Real, Reference, Repository, Several, Switch, Text
+from specdec_cli.settings.kinds import (
+    Choice,
+    FileName,
+    Integer,
+    Kind,
+    Real,
+    Reference,
+    References,
+    Repository,
+    Several,
+    Size,
+    Switch,
+    Text,
+)
 
 _MAX_TOKENS = 2**24  # longer than any trained context
 
@@ -19,6 +32,15 @@ class Verify(StrEnum):
 
     MATCH = "match"
     REJECT = "reject"
+
+
+class Format(StrEnum):
+    """How measurements are shown."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
 
 
 @dataclass(frozen=True)
@@ -40,6 +62,7 @@ class Setting:
     environment: bool = True
     profile: bool = True
     only: tuple[str, ...] = ()  # the commands that take it, where it is none of a run
+    elsewhere: tuple[tuple[str, object], ...] = ()  # commands with a default of their own, and that default
 
     @cached_property
     def shown_flags(self) -> tuple[str, ...]:
@@ -78,6 +101,10 @@ class Setting:
     def key(self) -> str:
         return self.name.replace("_", "-")
 
+    def default_of(self, command: str) -> object:
+        """The default of a command."""
+        return dict(self.elsewhere).get(command, self.default)
+
     def shown(self, value: object) -> str:
         """A value as a person would write it; empty where nothing is set."""
         if isinstance(self.kind, Integer):
@@ -94,6 +121,11 @@ _STOP = Several("TEXT", "a text that is not empty", kinds.nonempty)
 _BIAS = Several("ID(+/-)BIAS", "a token id with a bias: 15043+1, 15043-0.5 or 15043-inf", kinds.logit_bias, ",")
 _SHARES = Several("N,...", "the share of each GPU, such as 3,1", kinds.proportion, ",/", repeatable=False)
 _FOLDERS = Several("FOLDER", "the name of a folder", kinds.folder)
+_FILES = Several("FILE", "the name of a file", kinds.file)
+_LEVELS = Several("N,...", "integers from 1 to 256", Integer(1, 256).parse, ",", repeatable=False)
+_NAMES = Several("NAME,...", "names of tasks, or of kinds of task", kinds.nonempty, ",")
+_DRAFTERS = ("demo", "ngram", "none", "auto")
+_OTHERS = Several("REF,...", References(_DRAFTERS).expects, References(_DRAFTERS).parse)
 _LAYERS = Integer(-2, 100_000, words=(("auto", -1), ("all", -2)))
 _THREADS = Integer(0, 512, "0 = one for each physical core")
 _BATCH = Integer(1, 2**20)
@@ -107,8 +139,8 @@ _YARN = Real(-1, 1e6, "-1 = from the model")
 PANELS: Mapping[str, tuple[Setting, ...]] = {
     "Models": (
         Setting("model", Reference(("demo",)), "-m --model", "the target: a GGUF file, a hub reference, or demo"),
-        Setting("draft", Reference(("demo", "ngram", "none", "auto")), "-md --draft --model-draft | --spec-draft-model",
-                "what drafts: a GGUF file, a hub reference, or a drafter's name: ngram, none, auto", "auto"),
+        Setting("draft", References(_DRAFTERS), "-md --draft --model-draft | --spec-draft-model",
+                "what drafts: a GGUF file, a hub reference, ngram, none, auto; or a model and ngram, with a comma", ("auto",)),
         Setting("hf_repo", Repository(), "-hf --hf-repo | -hfr", "the target, from the hub", profile=False),
         Setting("hf_repo_draft", Repository(), "-hfd --hf-repo-draft | -hfrd --spec-draft-hf", "the draft, from the hub",
                 profile=False),
@@ -118,7 +150,8 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
         Setting("lora_scaled", _SCALED, "--lora-scaled", "LoRA adapters with a scale each", (), fills="model.lora"),
         Setting("override_kv", _KEYS, "--override-kv", "replace metadata of a model", (), fills="model.override_kv"),
         Setting("offline", Switch(), "--offline", "use only models that are on this machine", False),
-        Setting("profile", Text("NAME"), "--profile", "settings from a profile, shipped or your own", profile=False),
+        Setting("profile", Text("NAME"), "--profile",
+                "settings from a profile, shipped or your own; of tune: the one it writes", profile=False),
     ),
     "Prompt and end": (
         Setting("prompt", Text(empty=True), "-p --prompt", "the prompt; also the second argument",
@@ -128,27 +161,69 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
         Setting("system_prompt", Text(empty=True), "-sys --system-prompt", "the system message of the chat template"),
         Setting("raw", Switch(), "--raw", "the prompt as it is, without the model's chat template", False),
         Setting("predict", Integer(-1, _MAX_TOKENS, "-1 = until the end"), "-n --predict | --n-predict",
-                "tokens to generate; -1 = until the end", -1),
+                "tokens to generate; -1 = until the end", -1, elsewhere=(("bench", 128), ("tune", 128))),
         Setting("ignore_eos", Switch(), "--ignore-eos", "never end with an end-of-generation token", False),
         Setting("stop", _STOP, "-r --stop | --reverse-prompt", "end before this text; repeatable", ()),
     ),
+    "Measuring": (
+        Setting("tasks", _NAMES, "--tasks", "which of the shipped tasks: their names or kinds, such as code,prose", (),
+                "bench: all; tune: one of each kind", only=("bench", "tune")),
+        Setting("prompts", _FILES, "--prompts",
+                "your own prompts in their place: text files with one each, .jsonl with one a line; repeatable", (),
+                only=("bench", "tune"), environment=False, profile=False),
+        Setting("against", _OTHERS, "--against", "another drafter to measure beside --draft; repeatable", (),
+                only=("bench", "tune"), environment=False, profile=False),
+        Setting("budget", Real(0, 86_400, above_low=True, metavar="SECONDS"), "--budget",
+                "time that tuning may take, once the models are loaded", 120.0, only=("tune",)),
+        Setting("overwrite", Switch(), "--overwrite", "write the profile although there is one of its name", False,
+                only=("tune",), environment=False, profile=False),
+        Setting("repeats", Integer(1, 1000), "--repeats", "runs of each task with each drafter", 3, only=("bench",)),
+        Setting("require_speedup", Real(0, 1000, above_low=True), "--require-speedup",
+                "end with 1 where --draft is not so many times as fast as plain decoding", only=("bench",)),
+        Setting("max_memory", Size(), "--max-memory", "end with 1 where --draft needs more memory", only=("bench",)),
+        Setting("require_equal", Switch(), "--require-equal",
+                "end with 1 where a text differs otherwise than by rounding; with --exact where it differs", False,
+                only=("bench",)),
+        Setting("output", FileName(), "-o --output", "write the results to a file, after each run", only=("bench",),
+                environment=False, profile=False),
+        Setting("resume", Switch(), "--resume", "go on with the file of -o: measure only what it lacks", False,
+                only=("bench",), environment=False, profile=False),
+        Setting("label", Text("NAME"), "--label", "what the results are called", unset="the target's name",
+                only=("bench",), environment=False, profile=False),
+        Setting("format", Choice(Format), "--format", "how the results are shown", unset="table",
+                only=("bench", "bench compare"), profile=False),
+        Setting("server", Text("URL"), "--server",
+                "measure a running llama-server, or any OpenAI-compatible server, with the same tasks", only=("bench",),
+                environment=False, profile=False),
+        Setting("served_model", Text("NAME"), "--served-model", "with --server: which of its models", only=("bench",),
+                environment=False, profile=False),
+        Setting("api_key", Text("KEY"), "--api-key", "with --server: its key; never shown", unset="OPENAI_API_KEY",
+                only=("bench",), environment=False, profile=False),
+        Setting("concurrency", _LEVELS, "--concurrency", "with --server: requests at a time, one load after the other", (),
+                "1", only=("bench",), environment=False, profile=False),
+    ),
     "Speculation": (
         Setting("draft_max", Integer(0, 512, "0 = plain decoding"), "--draft-max | --draft-n --spec-draft-n-max",
-                "longest draft, in tokens; 0 = plain decoding", 4),
+                "longest draft, in tokens; each is as long as pays; 0 = plain decoding", 16),
+        Setting("draft_fixed", Integer(0, 512, "0 = plain decoding"), "--draft-fixed",
+                "draft so many tokens in every round, pay or not", unset="off"),
         Setting("draft_min", _LENGTH, "--draft-min | --draft-n-min --spec-draft-n-min",
                 "do not stop drafting before so many tokens", 0),
         Setting("draft_p_min", Real(0, 1), "--draft-p-min | --spec-draft-p-min",
                 "stop drafting where the drafter's best token is less probable", 0.0),
+        Setting("ngram_corpus", FileName(), "--ngram-corpus",
+                "with --draft ngram: a text file to copy from, beside prompt and output"),
+        Setting("shadow", Switch(), "--shadow", "decode plainly, and count what drafting would have brought", False),
         Setting("verify", Choice(Verify), "--verify", "the rule that judges drafts; --exact implies match",
                 Verify.REJECT),
         Setting("exact", Switch(), "--exact", "byte for byte the text of plain decoding", False),
         Setting("draft_optional", Switch(), "--draft-optional", "go on without a draft that cannot be used", False),
-        Setting("force", Switch(), "--force", "draft although the vocabularies do not fit", False,
-                environment=False, profile=False),
+        Setting("force", Switch(), "--force", "draft although the vocabularies do not fit; compare although the work differs",
+                False, environment=False, profile=False),
     ),
     "Sampling": (
         Setting("temp", Real(0, 100, "0 = greedy"), "--temp | --temperature", "temperature; 0 = greedy", 0.8,
-                fills="sampling.temperature", metadata="temp"),
+                fills="sampling.temperature", metadata="temp", elsewhere=(("bench", 0.0), ("tune", 0.0))),
         Setting("top_k", Integer(-1, 10_000_000, "0 = off"), "--top-k", "keep the k likeliest tokens; 0 = off", 40,
                 fills="sampling.top_k", metadata="top_k"),
         Setting("top_p", Real(0, 1, "1 = off"), "--top-p", "keep the likeliest tokens up to this sum; 1 = off", 0.95,
@@ -167,7 +242,7 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
         Setting("logit_bias", _BIAS, "-l --logit-bias", "raise or lower a token, -inf forbids it; repeatable", (),
                 fills="sampling.logit_bias"),
         Setting("seed", Integer(-1, 2**32 - 1, "-1 = random"), "-s --seed", "seed; -1 = random, and reported", -1,
-                fills="sampling.seed"),
+                fills="sampling.seed", elsewhere=(("bench", 0), ("tune", 0))),
         Setting("grammar", Text("GBNF"), "--grammar", "only text that this grammar allows"),
         Setting("grammar_file", FileName(), "--grammar-file", "a file with the grammar"),
         Setting("json_schema", Text("SCHEMA"), "-j --json-schema", "only JSON that fits this schema"),
@@ -184,7 +259,8 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
     ),
     "Context": (
         Setting("ctx_size", Integer(8, _MAX_TOKENS, "0 = the trained length", also=(0,)), "-c --ctx-size",
-                "size of the context, in tokens; 0 = the trained length", 4096, fills="context.n_ctx"),
+                "size of the context, in tokens; 0 = the trained length", 4096, fills="context.n_ctx",
+                elsewhere=(("bench", 4608),)),
         Setting("batch_size", _BATCH, "-b --batch-size", "tokens in a logical batch", 2048, fills="context.n_batch"),
         Setting("ubatch_size", _BATCH, "-ub --ubatch-size", "tokens in a physical batch", 512,
                 fills="context.n_ubatch"),
@@ -268,11 +344,16 @@ RUN: tuple[str, ...] = tuple(name for name, setting in SETTINGS.items() if not s
 EXCLUSIVE: tuple[tuple[str, ...], ...] = (
     ("model", "hf_repo"),
     ("draft", "hf_repo_draft"),
+    ("draft_max", "draft_fixed"),
+    ("shadow", "draft_fixed"),
+    ("shadow", "exact"),
     ("prompt", "file"),
     ("grammar", "grammar_file", "json_schema", "json_schema_file"),
     ("rope_scale", "rope_freq_scale"),
     ("quiet", "verbose"),
     ("json", "show_draft"),
+    ("json", "format"),
+    ("tasks", "prompts"),
 )
 
 

@@ -9,6 +9,7 @@ import typer
 
 from specdec_cli.cli.options import Given, model_reference, settings_command
 from specdec_cli.errors import UsageError
+from specdec_cli.settings import profiles
 from specdec_cli.settings.resolve import resolve
 from specdec_cli.settings.table import PANELS, SETTINGS, spellings
 
@@ -59,6 +60,19 @@ def test_words_are_the_model_and_the_prompt() -> None:
 
 def test_a_model_given_by_its_flag_leaves_the_word_to_the_prompt() -> None:
     assert _call("-m", "m.gguf", "hello") == {"model": "m.gguf", "prompt": "hello"}
+
+
+@pytest.mark.parametrize("word", ["hello", "Say hi.", "What is 3/4 of it?"])
+def test_a_model_given_by_a_profile_leaves_the_word_to_the_prompt(
+    word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(profiles, "folders", lambda: (tmp_path,))
+    (tmp_path / "mine.yaml").write_text("settings:\n  model: m.gguf\n", encoding="utf-8")
+    (tmp_path / "none.yaml").write_text("settings:\n  temp: 0\n", encoding="utf-8")
+    assert _call("--profile", "mine", word) == {"profile": "mine", "prompt": word}
+    assert _call("--profile", "none", word) == {"profile": "none", "model": word}
+    assert _call("--profile", "mine", "other.gguf") == {"profile": "mine", "model": "other.gguf"}
+    assert _call("--profile", "mine", "other.gguf", word) == {"profile": "mine", "model": "other.gguf", "prompt": word}
 
 
 def test_a_hyphen_for_the_prompt_is_standard_input() -> None:
@@ -112,7 +126,7 @@ def test_help_shows_every_shown_flag_under_its_panel_with_its_default(capsys: py
                 spelled = f"--[no-]{flag[2:]}" if flag.startswith("--") and not setting.takes_value else flag
                 assert spelled in text
     words = " ".join(text.split())
-    assert "--draft-max N longest draft, in tokens; 0 = plain decoding [4]" in words
+    assert "--draft-max N longest draft, in tokens; each is as long as pays; 0 = plain decoding [16]" in words
     assert "-ngl, --gpu-layers N layers on the GPU: a number, auto or all [auto]" in words
     assert "--[no-]mmap map the file instead of reading it [on]" in words
     assert "-td, --threads-draft N as --threads, for the draft [as --threads]" in words

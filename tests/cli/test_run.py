@@ -20,6 +20,7 @@ HI = ("Hi", "--raw")
 N = "20"
 SAMPLED = ("--temp", "0.8", "-s", "11")
 EXACT = ("--exact", "-c", "64")  # one context size, so that widths are probed once; a short one, so that it is quick
+FIXED = ("--draft-fixed", "4")  # the governor would soon see that these models are no drafts for each other
 EMOJI = "\U0001f600\u6f22\u5b57e\u0301\u00e9\U0001f469\u200d\U0001f469\u200d\U0001f467"
 
 
@@ -47,7 +48,7 @@ def story() -> Done:
 @pytest.fixture(scope="module")
 def drafted(smollm2_q4_0: Path) -> dict[str, Any]:
     """The same with a draft model, as a document."""
-    return document("demo", *STORY, "-n", N, "--temp", "0", "--draft", smollm2_q4_0)
+    return document("demo", *STORY, "-n", N, "--temp", "0", *FIXED, "--draft", smollm2_q4_0)
 
 
 def test_the_text_alone_goes_to_standard_output_and_ends_in_one_newline(story: Done) -> None:
@@ -132,7 +133,7 @@ def expected_marks(rounds: list[dict[str, Any]], smollm2: Path) -> str:
 
 
 def test_marks_show_what_the_document_says_of_each_round(drafted: dict[str, Any], smollm2: Path, smollm2_q4_0: Path) -> None:
-    shown = greedy(*STORY, "-n", N, "--draft", smollm2_q4_0, "--show-draft")
+    shown = greedy(*STORY, "-n", N, *FIXED, "--draft", smollm2_q4_0, "--show-draft")
     kinds = {done["kind"] for done in drafted["rounds"]}
     assert kinds == {"recovered", "bonus"}
     assert shown.text == expected_marks(drafted["rounds"], smollm2) + "\n"
@@ -244,7 +245,7 @@ def test_a_seed_gives_the_same_text_with_every_drafter(seeded: Done, smollm2_q4_
 
 
 def test_a_forced_pair_writes_the_targets_text_all_the_same(seeded: Done, swapped: Path) -> None:
-    done = ok(run("demo", *STORY, "-n", "30", *EXACT, *SAMPLED, "--draft", swapped, "--force", "--json"))
+    done = ok(run("demo", *STORY, "-n", "30", *EXACT, *SAMPLED, *FIXED, "--draft", swapped, "--force", "--json"))
     assert (done.document["text"] + "\n").encode() == seeded.out
     assert done.document["statistics"]["accepted"] > 0
     assert any("2 tokens of text differ" in notice for notice in done.document["notices"])
@@ -253,7 +254,7 @@ def test_a_forced_pair_writes_the_targets_text_all_the_same(seeded: Done, swappe
 @pytest.mark.parametrize("role", ["draft", "target"])
 def test_padding_tokens_make_no_difference(role: str, story: Done, padded: Path, smollm2: Path) -> None:
     target, draft = (smollm2, padded) if role == "draft" else (padded, smollm2)
-    found = document(target, *STORY, "-n", N, "--temp", "0", "--draft", draft)
+    found = document(target, *STORY, "-n", N, "--temp", "0", *FIXED, "--draft", draft)
     assert found["text"] + "\n" == story.text
     # But for padding the two are one model, which agrees with itself.
     assert found["statistics"]["acceptance_rate"] == 1.0
@@ -293,8 +294,8 @@ def test_no_draft_at_all_loads_no_draft(story: Done, smollm2_q4_0: Path) -> None
 
 def test_a_draft_stops_before_what_is_not_sure_and_not_before_its_shortest(story: Done, smollm2_q4_0: Path) -> None:
     flags = ("demo", *STORY, "-n", N, "--temp", "0", "--draft", smollm2_q4_0, "--draft-p-min", "0.99")
-    seldom = document(*flags)
-    always = document(*flags, "--draft-min", "3", "--draft-max", "3")
+    seldom = document(*flags, *FIXED)
+    always = document(*flags, "--draft-min", "3", "--draft-fixed", "3")
     assert seldom["text"] + "\n" == always["text"] + "\n" == story.text
     assert any(not done["drafted"] for done in seldom["rounds"])
     assert seldom["statistics"]["acceptance_rate"] in (None, 1.0)
@@ -305,7 +306,7 @@ def test_a_draft_stops_before_what_is_not_sure_and_not_before_its_shortest(story
 
 
 def test_a_pass_never_exceeds_the_batch(story: Done) -> None:
-    found = document("demo", *STORY, "-n", N, "--temp", "0", "--draft", "demo", "-b", "4", "--draft-max", "12")
+    found = document("demo", *STORY, "-n", N, "--temp", "0", "--draft", "demo", "-b", "4", "--draft-fixed", "12")
     assert found["text"] + "\n" == story.text
     assert max(done["width"] for done in found["rounds"]) == 4
     assert any("3 tokens at most instead of 12" in notice for notice in found["notices"])
@@ -329,3 +330,29 @@ def test_a_stop_text_is_not_shown(story: Done) -> None:
     assert stop
     done = greedy(*STORY, "-n", N, "-r", stop, "--draft", "ngram", "-q")
     assert done.text == before + "\n"
+
+
+def test_a_draft_that_cannot_pay_is_left_alone(story: Done) -> None:
+    """As dear as its target: whatever the clock says, no length of draft can be worth it."""
+    found = document("demo", *STORY, "-n", "40", "--temp", "0", "--draft", "demo")
+    assert found["statistics"]["drafted"] == 0
+
+
+def test_several_drafters_write_the_plain_text(story: Done, smollm2_q4_0: Path) -> None:
+    found = document("demo", *STORY, "-n", N, "--temp", "0", "--draft", f"{smollm2_q4_0},ngram")
+    assert found["text"] + "\n" == story.text
+    assert found["drafter"] == "model,ngram"
+
+
+def test_a_shadow_leaves_the_text_and_says_what_drafting_would_have_brought(story: Done) -> None:
+    done = greedy(*STORY, "-n", N, "--draft", "ngram", "--shadow")
+    assert done.out == story.out
+    assert "drafting would have brought" in done.err
+    assert "drafter                 none" in done.err
+
+
+@pytest.mark.parametrize("draft", ["none,ngram", "auto,ngram", "a.gguf,b.gguf", "ngram,ngram"])
+def test_drafters_that_cannot_go_together_are_refused(draft: str) -> None:
+    done = run("demo", *HI, "-n", "1", "--draft", draft)
+    assert done.code == 2
+    assert "--draft cannot be" in done.err

@@ -92,7 +92,7 @@ def test_text_is_the_same_bytes_in_a_pipe_in_a_file_and_on_a_terminal(piped: Don
 
 
 def test_the_footer_comes_and_goes_and_the_summary_stays(piped: Done) -> None:
-    watched = Watched(*STORY, "--draft", "demo")
+    watched = Watched(*STORY, "--draft", "demo", "--draft-fixed", "4")
     assert watched.end() == 0
     assert "tokens per pass" in watched.raw
     assert "loading the target" in watched.raw
@@ -144,7 +144,7 @@ def test_a_narrow_terminal_shows_the_figures_too() -> None:
 
 
 def test_the_keyboards_interrupt_leaves_the_text_and_a_clean_screen(piped: Done) -> None:
-    watched = Watched(*STORY, "-n", "2000", "--ignore-eos", "--draft", "demo", columns=120)
+    watched = Watched(*STORY, "-n", "2000", "--ignore-eos", "--draft", "demo", "--draft-fixed", "4", columns=120)
     watched.until(piped.text[:30])
     watched.press("\x03")
     assert watched.end() == 130

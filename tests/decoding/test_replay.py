@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from specdec_cli.decoding.contracts import Drafter, PassResult, Plan, Proposal, Round, Sampler, SamplingParams, Target, Verdict
+from specdec_cli.decoding.contracts import (
+    Drafter,
+    Offer,
+    PassResult,
+    Plan,
+    Proposal,
+    Round,
+    Sampler,
+    SamplingParams,
+    Target,
+    Verdict,
+)
 from specdec_cli.decoding.governor import FixedGovernor
 from specdec_cli.decoding.loop import Job, generate
 from specdec_cli.decoding.loop import Sequence as Run
@@ -36,6 +47,9 @@ class Guesser:
     """Proposes tokens that are sometimes right: a function of the context alone."""
 
     name = "guesser"
+
+    def offers(self, context: Sequence[int], changed: int) -> Mapping[str, Offer]:
+        return {self.name: Offer()}
 
     def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
         table = hashed(7, order=4)

@@ -146,16 +146,48 @@ def test_settling_truncates_the_cache(n: int) -> None:
 
 
 @pytest.mark.parametrize("n_ctx", range(5, 14))
-def test_a_draft_with_a_short_context_drafts_as_far_as_it_reaches(n_ctx: int) -> None:
+def test_a_draft_with_a_short_context_begins_anew_with_the_last_tokens(n_ctx: int) -> None:
+    near = hashed(N_VOCAB, seed=1, order=2)  # sees two tokens, so what was left out makes no difference
     asked = job([1, 2, 3, 4, 5], 20)
-    model = TableTarget(TABLE, n_ctx=n_ctx)
-    outcome = run(asked, TableTarget(TABLE), over(model), 4)
-    assert outcome.said == plain(asked, TABLE).said
+    model = TableTarget(near, n_ctx=n_ctx)
+    outcome = run(asked, TableTarget(near), over(model), 4)
+    assert outcome.said == plain(asked, near).said
     assert model.n_cached <= n_ctx
-    position = 5
-    for done in outcome.rounds[:-1]:
-        assert done.n_drafted == max(min(4, n_ctx + 1 - position), 0)
-        position += len(done.emitted)
+    assert all(done.n_drafted > 0 and done.n_accepted == done.n_drafted for done in outcome.rounds[:-1])
+
+
+@pytest.mark.parametrize(("window", "n_fed"), [(None, 39), (39, 39), (38, 38), (17, 17), (16, 16), (4, 4)])
+def test_it_catches_up_on_no_more_than_the_window(window: int | None, n_fed: int) -> None:
+    near = hashed(N_VOCAB, seed=1, order=2)
+    model, context = TableTarget(near, n_ctx=80), [i % 5 for i in range(40)]
+    drafter = over(model)
+    proposal = drafter.propose(context, 0, Plan(3, window=window), sampler())
+    assert proposal.tokens == greedy_after(near, context, 3)
+    assert (proposal.n_fed, model.n_cached) == (n_fed, n_fed + 3)
+    # From there on it goes on as ever, and decodes nothing twice.
+    longer = [*context, *proposal.tokens, 6]
+    again = drafter.propose(longer, len(context), Plan(2, window=window), sampler())
+    assert again.tokens == greedy_after(near, longer, 2)
+    assert again.n_fed == 0
+    assert max(model.n_decoded.values()) == 1
+
+
+def test_after_a_window_a_shorter_context_is_passed_from_its_beginning() -> None:
+    near = hashed(N_VOCAB, seed=1, order=2)
+    model, context = TableTarget(near, n_ctx=80), [i % 5 for i in range(40)]
+    drafter = over(model)
+    drafter.propose(context, 0, Plan(3, window=8), sampler())
+    for other in ([1, 2, 3], [6] * 36):
+        assert drafter.propose(other, 0, Plan(2), sampler()).tokens == greedy_after(near, other, 2)
+        assert model.cached[: len(other)] == other
+
+
+def test_settling_before_the_window_empties_the_cache() -> None:
+    model = TableTarget(TABLE, n_ctx=80)
+    drafter = over(model)
+    drafter.propose([i % 5 for i in range(40)], 0, Plan(3, window=8), sampler())
+    drafter.settle(10)
+    assert model.n_cached == 0
 
 
 def test_a_token_that_the_model_lacks_is_passed_as_its_stand_in() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from specdec_cli.decoding.contracts import Law, PassResult, Plan, Proposal, Sampler, Verdict
+from specdec_cli.decoding.contracts import Law, Offer, PassResult, Plan, Proposal, Sampler, Verdict
 from tests.fakes.branches import pick
 from tests.fakes.target import BrokenPromise
 
@@ -29,13 +29,19 @@ class FakeDrafter(ABC):
     @abstractmethod
     def choose(self, context: Sequence[int], plan: Plan, sampler: Sampler) -> Proposal: ...
 
+    def offers(self, context: Sequence[int], changed: int) -> Mapping[str, Offer]:
+        if not 0 <= changed <= len(self.seen) or tuple(context[:changed]) != self.seen[:changed]:
+            raise BrokenPromise(f"context changed below {changed}: {self.seen} -> {context}")
+        self.seen = tuple(context)
+        self.changes.append(changed)
+        return {self.name: Offer()}
+
     def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
         if not 0 <= changed <= len(self.seen) or tuple(context[:changed]) != self.seen[:changed]:
             raise BrokenPromise(f"context changed below {changed}: {self.seen} -> {context}")
         if plan.n_max < 1 or not context:
             raise BrokenPromise("asked for a draft of nothing, or after nothing")
         self.seen = tuple(context)
-        self.changes.append(changed)
         self.plans.append(plan)
         return self.choose(context, plan, sampler)
 

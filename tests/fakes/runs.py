@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from specdec_cli.decoding.contracts import (
@@ -11,6 +11,7 @@ from specdec_cli.decoding.contracts import (
     Ended,
     FinishReason,
     Governor,
+    Offer,
     Plan,
     PromptPass,
     Proposal,
@@ -141,7 +142,7 @@ class ScriptedGovernor:
         self.rooms: list[int] = []
         self.observed: list[Round] = []
 
-    def plan(self, room: int) -> Plan:
+    def plan(self, room: int, left: float, offers: Mapping[str, Offer]) -> Plan:
         self.rooms.append(room)
         n_max = self._lengths[len(self.observed)] if len(self.observed) < len(self._lengths) else 0
         return Plan(max(min(n_max, room), 0), self._n_min, self._p_min)

@@ -100,3 +100,10 @@ def test_a_flag_of_another_command_is_said_to_be_one() -> None:
 
 def test_a_flag_cannot_write_to_the_terminal_through_the_message() -> None:
     assert "\x1b" not in str(_error("--\x1b[31m"))
+
+
+def test_a_flag_of_another_command_is_said_to_be_its() -> None:
+    run = {name: setting for name, setting in SETTINGS.items() if not setting.only}
+    with pytest.raises(UsageError) as caught:
+        tidy(["--require-speedup", "2"], run, "run")
+    assert caught.value.why == "It is a flag of specdec bench."

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from specdec_cli.llama.options import CacheType, FlashAttention, Lora
 from specdec_cli.settings import kinds
-from specdec_cli.settings.kinds import BadValue, Choice, Integer, Kind, Real, Several, Switch
+from specdec_cli.settings.kinds import BadValue, Choice, Integer, Kind, Real, Several, Size, Switch
 from specdec_cli.settings.table import SETTINGS, Setting
 
 
@@ -100,11 +100,20 @@ def test_a_mistyped_choice_is_met_with_the_nearest() -> None:
     ["draft.gguf", "DRAFT.GGUF", "./draft", "dir/draft", r"C:\models\draft", "owner/repo", "owner/repo:Q4_K_M", "ngram"],
 )
 def test_files_hub_references_and_names_are_references(text: str) -> None:
-    assert SETTINGS["draft"].kind.parse(text) == text
+    assert SETTINGS["draft"].kind.parse(text) == (text,)
+
+
+@pytest.mark.parametrize("text", ["small.gguf,ngram", "ngram,owner/repo:Q4_0"])
+def test_several_drafters_have_commas_between(text: str) -> None:
+    assert SETTINGS["draft"].kind.parse(text) == tuple(text.split(","))
+
+
+def test_a_comma_in_a_files_name_separates_nothing() -> None:
+    assert SETTINGS["draft"].kind.parse("big, small.gguf") == ("big, small.gguf",)
 
 
 def test_a_name_may_be_written_in_capitals() -> None:
-    assert SETTINGS["draft"].kind.parse("NGRAM") == "ngram"
+    assert SETTINGS["draft"].kind.parse("NGRAM") == ("ngram",)
 
 
 @pytest.mark.parametrize("text", ["16", "draft", "mirostat", "ngrams"])
@@ -170,3 +179,25 @@ def test_a_tensor_pattern_has_to_read_as_a_pattern() -> None:
 def test_a_text_in_a_message_is_one_visible_word(text: str, shown: str) -> None:
     assert kinds.quoted(text) == shown
     assert len(kinds.quoted("x" * 10_000)) < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        ("8G", 8 * 10**9),
+        ("600mb", 600 * 10**6),
+        ("1.5 GiB", 3 * 2**29),
+        ("7", 7),
+        (".5k", 500),
+        ("2KiB", 2048),
+        ("1TB", 10**12),
+    ],
+)
+def test_a_size_is_bytes(text: str, n: int) -> None:
+    assert Size().parse(text) == n
+
+
+@pytest.mark.parametrize("text", ["", "G", "8 Q", "8iB", "-1G", "1e9", "0", "0.1", "9" * 30 + "T"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(BadValue):
+        Size().parse(text)

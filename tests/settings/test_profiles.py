@@ -80,7 +80,7 @@ def test_values_read_as_they_would_on_a_command_line(own: Path) -> None:
     assert settings.value("stop", tuple) == ("###", "\n\n", "x")
     assert settings.value("tensor_split", tuple) == (3.0, 1.0)
     assert settings.value("system_prompt", str) == ""
-    assert settings.value("draft", str) == "owner/repo:Q4_K_M"
+    assert settings.value("draft", tuple) == ("owner/repo:Q4_K_M",)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "settings:\n", "description: x\n"])

@@ -10,7 +10,7 @@ import pytest
 
 from specdec_cli.errors import EXIT_COULD_NOT_START, UsageError
 from specdec_cli.settings import profiles
-from specdec_cli.settings.kinds import Choice, Integer, Real, Reference
+from specdec_cli.settings.kinds import Choice, Integer, Real, Reference, References
 from specdec_cli.settings.resolve import Raw, Settings, Source, resolve, with_metadata
 from specdec_cli.settings.table import RUN, SETTINGS, Setting, Verify
 
@@ -94,7 +94,7 @@ def _sample(setting: Setting) -> str:
             return f"{high:g}"
         case Choice(values=values):
             return next(iter(values))
-        case Reference(names=names):
+        case Reference(names=names) | References(names=names):
             return names[-1]
         case _:
             return samples.get(setting.name, "1")
@@ -102,7 +102,8 @@ def _sample(setting: Setting) -> str:
 
 def test_llama_cpps_flags_for_the_hub_name_target_and_draft() -> None:
     settings = resolve({"hf_repo": "owner/name:Q8_0", "hf_repo_draft": "hf:owner/small"}, {})
-    assert (settings.value("model", str), settings.value("draft", str)) == ("hf:owner/name:Q8_0", "hf:owner/small")
+    assert settings.value("model", str) == "hf:owner/name:Q8_0"
+    assert settings.value("draft", tuple) == ("hf:owner/small",)
     assert settings.decided["model"].origin == "--hf-repo"
 
 
@@ -217,7 +218,7 @@ def test_zero_is_legal_where_it_means_something(name: str, text: str, value: flo
 def test_a_shortest_draft_longer_than_the_longest_is_refused() -> None:
     error = _error(draft_min="6", draft_max="5")
     assert "6 > 5" in error.what
-    assert _error(draft_min="6").why == "--draft-min 6 (--draft-min), --draft-max 4 (default)."
+    assert _error(draft_min="17").why == "--draft-min 17 (--draft-min), --draft-max 16 (default)."
     assert _resolve(draft_min="6", draft_max="6").value("draft_min", int) == 6
 
 
@@ -378,3 +379,20 @@ def test_a_sampler_that_is_off_is_not_mentioned(metadata: dict[str, object]) -> 
 def test_a_value_asked_for_as_another_type_is_a_mistake_of_ours() -> None:
     with pytest.raises(TypeError, match="temp"):
         _resolve().value("temp", str)
+
+
+def test_exact_keeps_drafts_short_where_nobody_says_how_long() -> None:
+    assert resolve({"exact": True}, {}).value("draft_max", int) == 8
+    assert resolve({"exact": True, "draft_max": "12"}, {}).value("draft_max", int) == 12
+
+
+def test_a_fixed_length_is_the_longest_too() -> None:
+    settings = resolve({"draft_fixed": "5"}, {})
+    assert (settings.value("draft_max", int), settings.value("draft_fixed", int)) == (5, 5)
+
+
+def test_a_command_may_have_defaults_of_its_own() -> None:
+    assert resolve({}, {}, command="bench").value("predict", int) == 128
+    assert resolve({}, {}).value("predict", int) == -1
+    assert resolve({"predict": "9"}, {}, command="bench").value("predict", int) == 9
+    assert resolve({}, {"SPECDEC_PREDICT": "7"}, command="bench").value("predict", int) == 7

@@ -64,6 +64,12 @@ def test_a_default_is_a_value_its_own_kind_takes(setting: Setting) -> None:
         assert setting.kind.parse(setting.shown(setting.default)) == setting.default
 
 
+@pytest.mark.parametrize("setting", [s for s in SETTINGS.values() if s.elsewhere], ids=lambda setting: setting.name)
+def test_the_default_of_another_command_is_a_value_its_own_kind_takes(setting: Setting) -> None:
+    for command, value in setting.elsewhere:
+        assert setting.kind.parse(setting.shown(value)) == setting.default_of(command) == value
+
+
 def test_a_setting_of_the_draft_fills_what_one_of_the_target_filled_before() -> None:
     before: set[str] = set()
     for setting in SETTINGS.values():
