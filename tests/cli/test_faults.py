@@ -155,6 +155,7 @@ def test_a_broken_chat_template_does_no_harm_where_it_is_not_asked_for(smollm2: 
         (["Hi", "--grammar", 'root ::= "a" nowhere'], ["grammar", "nowhere"]),
         (["Hi", "--json-schema", "{"], ["JSON schema", "not JSON"]),
         (["Hi", "--grammar-file", "no-such-file"], ["grammar file no-such-file", "No such file"]),
+        (["Hi", "--ngram-corpus", "no-such-file"], ["corpus file no-such-file", "The current folder", "--ngram-corpus FILE"]),
         (["Hi", "--logit-bias", "49152-1"], ["49152", "0 to 49151"]),
         (["Hi", "-ctv", "q4_0", "-fa", "off"], ["flash", "-ctv f16"]),
         (["Hi", "-dev", "CUDA7"], ["'CUDA7'", "-dev none"]),
