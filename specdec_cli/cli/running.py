@@ -11,6 +11,7 @@ from specdec_cli.cli.opening import session_options
 from specdec_cli.cli.signals import interruptible
 from specdec_cli.decoding.contracts import FinishReason, PassAborted, SamplingParams
 from specdec_cli.decoding.loop import Event
+from specdec_cli.decoding.shadow import Shadow
 from specdec_cli.decoding.stats import RunStats
 from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, GrammarError, SpecdecError
 from specdec_cli.llama import library
@@ -79,9 +80,26 @@ def _run(settings: Settings, options: SessionOptions, prompt: str, sink: Sink, i
                 seed=request.params.seed,
                 settings=settings.report(),
                 models=described(session),
+                shadow=_brought(session.shadow, stats) if session.shadow is not None else None,
             )
         )
         return EXIT_INTERRUPTED if stats.finish is FinishReason.INTERRUPTED else EXIT_DONE
+
+
+def _brought(shadow: Shadow, plain: RunStats) -> dict[str, float]:
+    """What drafting would have brought, beside what the plain run took without the shadow's work; empty where nothing ran."""
+    drafted, plain_s = shadow.stats, plain.pass_s + plain.host_s
+    if not (drafted.n_rounds and plain.n_emitted and shadow.seconds and plain_s):
+        return {}
+    slow, fast = plain.n_emitted / plain_s, drafted.n_emitted / shadow.seconds
+    return {
+        "tokens_per_s": fast,
+        "plain_tokens_per_s": slow,
+        "speed_up": fast / slow,
+        "accepted": drafted.n_accepted,
+        "drafted": drafted.n_drafted,
+        "tokens_per_pass": drafted.mean_acceptance_length or 1.0,
+    }
 
 
 def described(session: Session) -> dict[str, object]:

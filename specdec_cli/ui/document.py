@@ -44,6 +44,7 @@ class Document:
             "drafter": summary.drafter,
             "seed": summary.seed,
             "statistics": summary_json(summary.stats),
+            "shadow": summary.shadow,
             "rounds": self.rounds,
             "models": summary.models,
             "settings": summary.settings,

@@ -26,6 +26,7 @@ class Summary:
     seed: int
     settings: Mapping[str, object] = field(default_factory=dict)  # name -> value and source
     models: Mapping[str, object] = field(default_factory=dict)  # "target", "draft" -> what is known about it
+    shadow: Mapping[str, float] | None = None  # what drafting would have brought, where that was counted
 
 
 def summary_lines(summary: Summary) -> list[tuple[str, str]]:
@@ -57,10 +58,22 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
         ),
         ("acceptance by position", _in_lines(by_position) or NOT_KNOWN),
         ("time", _time_split(stats)),
+        *([("shadow", _brought(summary.shadow))] if summary.shadow is not None else []),
         ("finish", finish),
         ("drafter", f"{summary.drafter}{drafting}"),
         ("seed", str(summary.seed)),
     ]
+
+
+def _brought(shadow: Mapping[str, float]) -> str:
+    """What drafting would have brought."""
+    if not shadow:
+        return "too few tokens to say what drafting would have brought"
+    return (
+        f"drafting would have brought {shadow['tokens_per_s']:.1f} t/s instead of {shadow['plain_tokens_per_s']:.1f}:"
+        f" {shadow['speed_up']:.2f}x\n{shadow['accepted']:.0f} of {shadow['drafted']:.0f} drafted tokens accepted,"
+        f" {shadow['tokens_per_pass']:.2f} tokens per pass"
+    )
 
 
 def _in_lines(parts: Sequence[str]) -> str:
