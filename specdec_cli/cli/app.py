@@ -21,6 +21,8 @@ from specdec_cli.units import visible
 
 COMMANDS: Mapping[str, str] = {
     "run": "Complete a prompt, drafting where that makes it faster.",
+    "bench": "Measure whether drafting is worth it on this machine.",
+    "tune": "Find the fastest drafter and draft length on this machine.",
     "check": "Whether a draft fits a target, and whether both fit in memory.",
     "suggest": "Which drafts fit a target.",
     "inspect": "What a model file is.",
@@ -30,6 +32,8 @@ COMMANDS: Mapping[str, str] = {
     "profile": "Profiles of settings, and pairs that are known to work.",
     "demo": "See it at work with a small model that needs no download.",
 }
+
+_SUBCOMMANDS: Mapping[tuple[str, str], str] = {("bench", "compare"): "compare"}  # to their module
 
 _HEAD = """Usage: specdec COMMAND [ARGUMENTS]
 
@@ -93,7 +97,10 @@ def _run_command(name: str, words: list[str]) -> int:
     """Run the command in the module of its name. typer is imported no earlier, and no module of another command."""
     import typer
 
-    command = typer.main.get_command(importlib.import_module(f"specdec_cli.cli.{name}").app)
+    module = _SUBCOMMANDS.get((name, words[0])) if words else None
+    if module is not None:
+        name, words = f"{name} {words[0]}", words[1:]
+    command = typer.main.get_command(importlib.import_module(f"specdec_cli.cli.{module or name}").app)
     try:
         # Not command.main(): it words errors by itself, and ends the process.
         with command.make_context(f"specdec {name}", words) as ctx:

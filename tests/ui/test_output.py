@@ -13,6 +13,7 @@ from specdec_cli.ui.output import (
     ErrorOut,
     OutputClosed,
     TextOut,
+    can_show,
     can_steer,
     colour_allowed,
     is_file,
@@ -156,3 +157,12 @@ def test_a_console_without_escape_sequences_is_given_none(monkeypatch: pytest.Mo
 
 def test_control_characters_become_visible() -> None:
     assert visible("a\x1b[2Jb\tc\nd\x07\x9b\x7f") == "a\\x1b[2Jb\tc\nd\\x07\\x9b\\x7f"
+
+
+def test_more_than_ascii_goes_to_a_terminal_that_has_it() -> None:
+    utf8, ascii_only = (stream(lambda data: None, tty=True, encoding=encoding) for encoding in ("utf-8", "ascii"))
+    assert can_show(utf8, "━", {"TERM": "xterm"})
+    assert not can_show(utf8, "━", {"TERM": "dumb"})
+    assert not can_show(ascii_only, "━", {"TERM": "xterm"})
+    assert not can_show(stream(lambda data: None), "━", {"TERM": "xterm"})
+    assert not can_show(None, "━", {})
