@@ -80,6 +80,17 @@ def colour_allowed(stream: TextIO | None, env: Mapping[str, str]) -> bool:
     return can_steer(stream, env) and not env.get("NO_COLOR")
 
 
+def can_show(stream: TextIO | None, characters: str, env: Mapping[str, str]) -> bool:
+    """Whether characters beyond ASCII reach a person: the stream is a terminal, draws more than text, and has them."""
+    if not can_steer(stream, env) or stream is None:
+        return False
+    try:
+        characters.encode(stream.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
+
+
 def reader_has_gone(error: OSError) -> bool:
     """Whether a failed write means that nobody reads any more. Windows calls that an invalid argument."""
     return isinstance(error, ConnectionError) or (os.name == "nt" and error.errno == errno.EINVAL)
