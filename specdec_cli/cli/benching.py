@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from specdec_cli import cache
-from specdec_cli.bench import machine, reports, results, variants
+from specdec_cli.bench import machine, results, variants
 from specdec_cli.bench.energy import Energy, meters
 from specdec_cli.bench.measure import Bench, Interrupted, Work, replayed
 from specdec_cli.bench.results import ModelFile, Results
@@ -18,7 +18,7 @@ from specdec_cli.bench.statistics import summarised
 from specdec_cli.bench.variants import Variant
 from specdec_cli.bench.verdict import Thresholds, judge
 from specdec_cli.bench.workloads import LONG, Prepared, Workload, chosen, from_files, prepare
-from specdec_cli.cli import answering
+from specdec_cli.cli import answering, reporting
 from specdec_cli.cli.opening import session_options
 from specdec_cli.cli.signals import interruptible
 from specdec_cli.decoding.contracts import PassAborted, SamplingParams
@@ -31,7 +31,7 @@ from specdec_cli.options import Listener, SessionOptions
 from specdec_cli.session import Request, Session
 from specdec_cli.settings.build import sampling_values
 from specdec_cli.settings.resolve import Settings, Source, with_metadata
-from specdec_cli.settings.table import RUN, SETTINGS, Format
+from specdec_cli.settings.table import RUN, SETTINGS
 from specdec_cli.ui.benched import render_benched
 from specdec_cli.ui.sinks import Sink
 
@@ -83,7 +83,7 @@ def execute(settings: Settings) -> int:
     measured = dataclasses.replace(measured, summaries=summarised(measured), verdict=judge(measured, _thresholds(settings)))
     if path is not None:
         results.write(path, measured)
-    _answer(settings, measured)
+    reporting.answer(settings, measured, render_benched)
     if interrupted:
         return EXIT_INTERRUPTED
     return EXIT_DONE if measured.verdict is None or measured.verdict.passed else EXIT_ANSWER_IS_NO
@@ -242,16 +242,3 @@ def _thresholds(settings: Settings) -> Thresholds:
         equal=settings.value("require_equal", bool),
         exact=settings.value("exact", bool),
     )
-
-
-def _answer(settings: Settings, measured: Results) -> None:
-    form = Format.JSON if settings.value("json", bool) else settings.maybe("format", Format) or Format.TABLE
-    match form:
-        case Format.JSON:
-            answering.answer_json(results.document(measured))
-        case Format.CSV:
-            answering.answer(reports.as_csv(measured))
-        case Format.MARKDOWN:
-            answering.answer(reports.as_markdown(measured))
-        case Format.TABLE:
-            answering.answer(render_benched(measured, colour=answering.colour(), columns=answering.columns()))

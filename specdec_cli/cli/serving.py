@@ -7,18 +7,18 @@ import os
 from functools import partial
 from pathlib import Path
 
-from specdec_cli.bench import client, reports, results, serving
+from specdec_cli.bench import client, results, serving
 from specdec_cli.bench.results import Results
 from specdec_cli.bench.statistics import summarised
 from specdec_cli.bench.transport import address
 from specdec_cli.bench.workloads import Prepared, chosen, from_files, prepare
-from specdec_cli.cli import answering
+from specdec_cli.cli import answering, reporting
 from specdec_cli.cli.options import Given
 from specdec_cli.decoding.contracts import SamplingParams
 from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, PromptError, UsageError
 from specdec_cli.settings.build import sampling_values
 from specdec_cli.settings.resolve import Settings
-from specdec_cli.settings.table import SETTINGS, Format
+from specdec_cli.settings.table import SETTINGS
 from specdec_cli.ui.served import render_served
 from specdec_cli.ui.sinks import Sink
 
@@ -52,7 +52,7 @@ def execute(settings: Settings, given: Given) -> int:
     except KeyboardInterrupt:
         interrupted = True
     if kept:
-        _answer(settings, kept[0])
+        reporting.answer(settings, kept[0], render_served)
     return EXIT_INTERRUPTED if interrupted else EXIT_DONE
 
 
@@ -111,16 +111,3 @@ def _prepared(settings: Settings, endpoint: client.Endpoint) -> list[Prepared]:
         if "-c " in error.fix:  # of this command it is no flag
             error.fix = "Start the server with a longer context (llama-server -c), or use a shorter -n."
         raise
-
-
-def _answer(settings: Settings, measured: Results) -> None:
-    form = Format.JSON if settings.value("json", bool) else settings.maybe("format", Format) or Format.TABLE
-    match form:
-        case Format.JSON:
-            answering.answer_json(results.document(measured))
-        case Format.CSV:
-            answering.answer(reports.as_csv(measured))
-        case Format.MARKDOWN:
-            answering.answer(reports.as_markdown(measured))
-        case Format.TABLE:
-            answering.answer(render_served(measured, colour=answering.colour(), columns=answering.columns()))

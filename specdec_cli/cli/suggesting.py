@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from specdec_cli.headers import open_header
 from specdec_cli.hub.choosing import split_name
 from specdec_cli.hub.references import HubFile, HubRepo, parse
 from specdec_cli.pairing import pairs, suggest
+from specdec_cli.pairing.advice import command
 from specdec_cli.pairing.facts import ModelFacts
 from specdec_cli.pairing.findings import Rule, Verdict
 from specdec_cli.pairing.judge import judge
@@ -184,11 +183,4 @@ def _is_of(found: Found, reference: str) -> bool:
 
 
 def _command(reference: str, draft: str) -> str:
-    return f"specdec run {_quoted(reference)} --draft {_quoted(draft)}"
-
-
-def _quoted(word: str) -> str:
-    """A word as a shell of this system takes it."""
-    if os.name != "nt":
-        return shlex.quote(word)
-    return f'"{word}"' if any(char in word for char in " &()^;,") else word
+    return command("specdec", "run", reference, "--draft", draft)

@@ -67,7 +67,7 @@ def advise(
         dear = any(found.rule is Rule.SIZE and found.severity is Verdict.NOTES for found in findings)
         return (*((_suggest(target, "Look for a smaller draft."),) if dear else ()), _run(target, draft))
     if Rule.DRAFT_CACHE not in rules and compatibility is not None and 2 * compatibility.n_draftable > compatibility.n_shared:
-        forced = _command("specdec", "run", target.place, "--draft", draft.place, "--force")
+        forced = command("specdec", "run", target.place, "--draft", draft.place, "--force")
         sentence = f"Or draft only the {compatibility.n_draftable:,} ids that agree; the text is still the target's."
         return (*others, Advice(sentence, forced))
     return others
@@ -78,20 +78,20 @@ def _bad(findings: Iterable[Finding]) -> set[Rule]:
 
 
 def _run(target: ModelFacts, draft: ModelFacts) -> Advice:
-    return Advice("Use the pair.", _command("specdec", "run", target.place, "--draft", draft.place))
+    return Advice("Use the pair.", command("specdec", "run", target.place, "--draft", draft.place))
 
 
 def _suggest(target: ModelFacts, sentence: str = "Look for drafts that fit.") -> Advice:
-    return Advice(sentence, _command("specdec", "suggest", target.place))
+    return Advice(sentence, command("specdec", "suggest", target.place))
 
 
 def _ngram(target: ModelFacts) -> Advice:
     sentence = "Draft from the text itself, without a second model: good for code, quotes and edits."
-    return Advice(sentence, _command("specdec", "run", target.place, "--draft", "ngram"))
+    return Advice(sentence, command("specdec", "run", target.place, "--draft", "ngram"))
 
 
 def _plainly(target: ModelFacts) -> Advice:
-    return Advice("Decode plainly.", _command("specdec", "run", target.place, "--draft", "none"))
+    return Advice("Decode plainly.", command("specdec", "run", target.place, "--draft", "none"))
 
 
 def _update() -> Advice:
@@ -101,11 +101,12 @@ def _update() -> Advice:
 def _served(target: ModelFacts, draft: ModelFacts, head: DraftHead) -> tuple[Advice, ...]:
     if not fits(head, target):
         return ()
-    command = _command("llama-server", "-m", target.place, "-md", draft.place, "--spec-type", head.server_type)
-    return (Advice("Run the two in llama.cpp's server.", command),)
+    line = command("llama-server", "-m", target.place, "-md", draft.place, "--spec-type", head.server_type)
+    return (Advice("Run the two in llama.cpp's server.", line),)
 
 
-def _command(*words: str) -> str:
-    if os.name == "nt":
-        return " ".join(f'"{word}"' if " " in word else word for word in words)
-    return shlex.join(words)
+def command(*words: str) -> str:
+    """Words as one line for a shell of this system."""
+    if os.name != "nt":
+        return shlex.join(words)
+    return " ".join(f'"{word}"' if any(char in word for char in " &()^;,") else word for word in words)

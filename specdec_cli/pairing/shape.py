@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from specdec_cli.gguf.header import Header
+from specdec_cli.pairing.llama_build import RECURRENT
 
 _MAX_LAYERS = 512  # llama.cpp refuses more
 # Every layer of these keeps a state instead of a cache.
-_RECURRENT = frozenset({"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})
 # One layer in so many attends, the others keep a state; the number if the file does not say.
 _INTERVALS = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4, "qwen4exp": 4}
 # Every layer of these has both.
@@ -125,7 +125,7 @@ def _layers(header: Header, n_layers: int, n_embd: int, n_state: int) -> tuple[L
 def _part(header: Header, i: int, n_heads_kv: int, n_ff: int, stateful: bool) -> tuple[bool, bool]:
     """Whether layer i has a cache, and whether it has a state."""
     architecture = header.architecture or ""
-    if architecture in _RECURRENT:
+    if architecture in RECURRENT:
         return False, True
     if architecture in _BOTH:
         return True, True

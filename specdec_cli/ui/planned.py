@@ -32,15 +32,6 @@ def planned_table(plan: Plan, *, colour: bool = False, columns: int = 80) -> str
     return render(Group(*spaced), colour=colour, columns=columns)
 
 
-def planned_sentence(plan: Plan) -> str:
-    """The problem where there is one; otherwise what is needed, by model, and what is free."""
-    if not plan.fits or plan.draft_fits is False or plan.rereads:
-        return plan.sentences[0]
-    shares = ", ".join(f"{model.role} {size(model.n_host)}" for model in plan.models)
-    gpus = "".join(f"; {name}: {size(needed)} of {size(free)} free" for name, (needed, free) in plan.on_gpus.items())
-    return f"memory: {size(plan.n_needed)} needed of {size(plan.n_free)} free ({shares}){gpus}"
-
-
 def _table(plan: Plan, device: str, head: str, needed: int, free: int) -> Table:
     models = [model for model in plan.models if device in model.on]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")

@@ -9,7 +9,7 @@ from pathlib import Path
 from specdec_cli.pairing.buffers import ContextSize
 from specdec_cli.pairing.memory import plan
 from specdec_cli.pairing.planned import Asked, Gpu, Plan, to_json
-from specdec_cli.ui.planned import planned_sentence, planned_table
+from specdec_cli.ui.planned import planned_table
 from specdec_cli.units import size
 from tests.pairing.plans import MB, big_header, machine
 
@@ -50,13 +50,6 @@ def test_text_is_plain_without_colour_and_fits_a_narrow_terminal() -> None:
     assert "\x1b" not in table
     assert max(map(len, table.splitlines())) <= 40
     assert "\x1b" in planned_table(pair(2000), colour=True)
-
-
-def test_one_sentence_says_what_is_needed_or_what_is_wrong() -> None:
-    assert re.fullmatch(r"memory: \d+ MB needed of 2\.00 GB free \(target \d+ MB, draft \d+ MB\)", planned_sentence(pair(2000)))
-    assert "; CUDA0: " in planned_sentence(pair(2000, 9000))
-    assert planned_sentence(pair(650)).startswith("The draft draft.gguf does not fit")
-    assert "read from disk" in planned_sentence(plan(big_header(), ASKED, machine(400)))
 
 
 def test_every_key_of_the_document_is_described() -> None:
