@@ -18,9 +18,9 @@ from specdec_cli.llama.context import Context
 
 _COSTS, _RATES = "costs", "acceptance"
 _N_BEFORE = 32  # tokens in the cache before the passes that are timed
-_WIDTHS = (1, 2, 4, 8, 16, 3, 6, 12, 5, 24, 32)  # in the order of what they tell
-_BUDGET_S = 0.6  # of a calibration, beside the passes of one token
-_N_SINGLE = 3
+_WIDTHS = (1, 1, 2, 4, 8, 16, 3, 6, 12, 5, 24, 32)  # in the order of what they tell
+_BUDGET_S = 0.6  # of a sweep over the widths
+_N_SWEEPS = 2  # of which the shorter time counts: one that came too long would never be corrected, since nobody drafts to it
 _STREAM = 5
 _CHEAPER_FED = 4.0  # than a token drafted, a guess until a long prompt shows it
 
@@ -70,7 +70,7 @@ class Ledger:
 
 
 def _pass_costs(context: Context, widest: int) -> dict[int, float]:
-    """Seconds of passes by width: as the last run left them, else measured now in about half a second."""
+    """Seconds of passes by width: as the last run left them, else measured now in about a second."""
     known = _numbers(cache.read(_COSTS, _name(context)))
     return known if 1 in known else _measured(context, widest)
 
@@ -104,11 +104,13 @@ def _measured(context: Context, widest: int) -> dict[int, float]:
         context.feed(tokens[context.n_cached : min(context.n_cached + context.max_piece, n_before)])
     found: dict[int, float] = {}
     _timed(context, tokens[n_before : n_before + 1])  # the first pass of a context pays for much that no other pays for
-    found[1] = min(_timed(context, tokens[n_before : n_before + 1]) for _ in range(_N_SINGLE))
-    started_s = perf_counter()
-    for width in (*(w for w in _WIDTHS[1:] if w < widest), widest):
-        if width > 1 and perf_counter() - started_s < _BUDGET_S:
-            found[width] = _timed(context, tokens[n_before : n_before + width])
+    widths = (*(w for w in _WIDTHS if w < widest), widest)
+    for _ in range(_N_SWEEPS):
+        started_s = perf_counter()
+        for width in widths:
+            if width == 1 or perf_counter() - started_s < _BUDGET_S:
+                seconds = _timed(context, tokens[n_before : n_before + width])
+                found[width] = min(seconds, found.get(width, seconds))
     context.keep(0)
     return found
 
