@@ -275,7 +275,7 @@ class Session:
         if drafters.NGRAM in self.options.drafters:
             found.append(NgramDrafter(self._corpus_tokens(corpus)))
         if len(found) > 1:
-            return SeveralDrafters(found)
+            return SeveralDrafters(found, self.model.vocabulary.end_tokens)
         return found[0] if found else None
 
     def _corpus_tokens(self, corpus: str) -> list[int]:

@@ -96,7 +96,7 @@ class Run:
     accepted: int | None = None
     drafted: int | None = None
     rounds: int | None = None
-    drafters: Mapping[str, int] = field(default_factory=dict)  # rounds that each drafter proposed for
+    drafters: Mapping[str, int] = field(default_factory=dict)  # rounds whose draft each drafter began
     draft_s: float | None = None
     pass_s: float | None = None
     host_s: float | None = None

@@ -84,6 +84,12 @@ class Reins(Protocol):
     def extend(self, prob: float) -> bool:
         """Whether to compute one more row, now that a token of this q was drawn (NaN: deterministic)."""
 
+    def trim(self, proposal: Proposal) -> Proposal:
+        """Shorten what was drafted so far, only where that cannot bias."""
+
+    def pass_on(self, proposal: Proposal, offers: Mapping[str, Offer]) -> str:
+        """Who is to draft on behind this, of those who offer to; empty: nobody. From then on the reins are that drafter's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -108,6 +114,11 @@ class Plan:
         wanted = self.reins is None or self.reins.extend(prob)
         return n < self.n_min or wanted
 
+    def behind(self, proposal: Proposal, drafter: str) -> Plan:
+        """What is left of this plan for another drafter, behind a proposal."""
+        n = len(proposal)
+        return replace(self, n_max=self.n_max - n, n_min=max(self.n_min - n, 0), drafter=drafter)
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -122,7 +133,8 @@ class Proposal:
     """What a drafter proposes: target token ids, and for each the distribution it was drawn from.
 
     q[i] is None where the drafter is deterministic (a point mass on tokens[i]). peak[i] = max q[i], known before the draw;
-    prob[i] = q[i](tokens[i]), known after it; NaN where the drafter has neither. parents is None for a chain.
+    prob[i] = q[i](tokens[i]), known after it; NaN where the drafter has neither. parents is None for a chain. Where
+    others drafted on behind the first, drafter is that first one, and parts has what each proposed; the rest is of all.
     """
 
     drafter: str
@@ -135,15 +147,49 @@ class Proposal:
     n_passes: int = 0  # rows that it computed; one more than tokens where it looked, and drew no more
     n_fed: int = 0  # tokens of the context that it had to catch up on in passes of their own
     feed_s: float = 0.0  # seconds of these; part of pass_s
+    parts: tuple[Proposal, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def by_drafter(self) -> tuple[Proposal, ...]:
+        """What each drafter proposed, in order."""
+        return self.parts or (self,)
+
+    @property
+    def n_sampled(self) -> int:
+        """Length up to the last token that was drawn by chance."""
+        return next((i for i in range(len(self.q), 0, -1) if self.q[i - 1] is not None), 0)
 
     def cut(self, n: int) -> Proposal:
         """The first n tokens of the proposal."""
         if n >= len(self.tokens):
             return self
-        return replace(self, tokens=self.tokens[:n], q=self.q[:n], peak=self.peak[:n], prob=self.prob[:n])
+        parts, left = [], n
+        for part in self.parts:
+            parts.append(part.cut(left))
+            left -= len(parts[-1])
+        return replace(self, tokens=self.tokens[:n], q=self.q[:n], peak=self.peak[:n], prob=self.prob[:n], parts=tuple(parts))
+
+    def followed_by(self, more: Proposal) -> Proposal:
+        """This, and behind it what another drafter proposed; one of the two alone where the other one did nothing."""
+        if not (more or more.n_passes):
+            return self
+        if not (self or self.n_passes):
+            return more
+        return replace(
+            self,
+            tokens=self.tokens + more.tokens,
+            q=self.q + more.q,
+            peak=self.peak + more.peak,
+            prob=self.prob + more.prob,
+            pass_s=self.pass_s + more.pass_s,
+            n_passes=self.n_passes + more.n_passes,
+            n_fed=self.n_fed + more.n_fed,
+            feed_s=self.feed_s + more.feed_s,
+            parts=(*self.by_drafter, more),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,21 +71,26 @@ class Prices:
     n_min: int = 0  # drafts are not shorter
     rate: float = 0.0  # lambda: tokens that a second is worth
     floor: float = 0.0  # a lower chance is taken for this one: what a probe supposes
+    entry_s: float = 0.0  # before the first of its rows that is not paid for
 
-    def best_length(self, chances: Sequence[float], n_rows: int, beyond: float) -> int:
-        """The length of a draft that is worth most: of all, E[tokens] - lambda E[time].
+    def best_length(self, chances: Sequence[float], n_rows: int, beyond: float, n_least: int = 0) -> int:
+        """The length of a draft that is worth most: of all from n_least on, E[tokens] - lambda E[time].
 
         chances: that each of the first tokens is accepted, given those before it; beyond: of every later one; n_rows: rows of
         the drafter that are paid for already.
         """
         alive = tokens = 1.0
-        best_n, best = 0, tokens - self.rate * self.pass_s[0]
+        best_n, best = n_least, -math.inf
         n_known, floor, rate, step_s = len(chances), self.floor, self.rate, self.step_s
-        for n in range(1, len(self.pass_s)):
-            chance = chances[n - 1] if n <= n_known else beyond
-            alive *= chance if chance > floor else floor
-            tokens += alive
-            cost_s = self.pass_s[n] + (n - n_rows) * step_s if n > n_rows else self.pass_s[n]
+        for n, cost_s in enumerate(self.pass_s):
+            if n:
+                chance = chances[n - 1] if n <= n_known else beyond
+                alive *= chance if chance > floor else floor
+                tokens += alive
+            if n < n_least:
+                continue
+            if n > n_rows:
+                cost_s += self.entry_s + (n - n_rows) * step_s
             worth = tokens - rate * cost_s
             if worth > best:
                 best_n, best = n, worth
@@ -133,7 +138,7 @@ class Governor:
         self.accounts = dict(accounts)
         self._n_max, self._n_min, self._p_min = n_max, n_min, p_min
         self._trims = trims
-        self._draft = _Draft(Prices((0.0,), 0.0), Account(0.0, 0.0), 0.0)  # of the round under way
+        self._draft = self._reins("", Prices((0.0,), 0.0), 0.0)  # of the round under way
 
     def plan(self, room: int, left: float, offers: Mapping[str, Offer]) -> Plan:
         n_max = max(min(room, self._n_max), 0)
@@ -159,75 +164,77 @@ class Governor:
             without, window = plain, _WINDOW
         if not chosen:
             return _PLAIN
-        self._draft = _Draft(replace(prices[chosen], rate=best, floor=floor), self.accounts[chosen], without)
+        self._draft = self._reins(chosen, replace(prices[chosen], rate=best, floor=floor), without)
         return Plan(n_max, self._n_min, self._p_min, chosen, window, self._draft)
 
     def trim(self, proposal: Proposal) -> Proposal:
-        """Cut to the best length, where what is known of the draws may be acted on."""
-        account = self.accounts.get(proposal.drafter)
-        if account is None or not proposal or not (self._trims or all(q is None for q in proposal.q)):
-            return proposal
-        prices = self._draft.prices
-        n = prices.best_length(_chances(account, proposal), len(prices.pass_s), 0.0)
-        return proposal.cut(max(n, self._n_min))
+        return self._draft.trim(proposal)
 
     def observe(self, done: Round) -> None:
         self.costs.observe(done.width, done.pass_s)
-        proposal = done.proposal
-        acting = self.accounts.get(proposal.drafter) if proposal.n_passes or proposal else None
-        for account in self.accounts.values():
-            if account is not acting:
+        parts = [part for part in done.proposal.by_drafter if part.drafter in self.accounts and (part.n_passes or part)]
+        for name, account in self.accounts.items():
+            if all(part.drafter != name for part in parts):
                 account.purse_s += _PROBE_SHARE * self.costs(1) * len(done.emitted)
                 account.n_waited += 1
-        if acting is not None:
-            self._settle(acting, done)
-            self._learn(acting, done)
+        n_accepted = done.n_accepted
+        for i, part in enumerate(parts):
+            account = self.accounts[part.drafter]
+            if i == 0:
+                self._settle(account, part, min(n_accepted, len(part)))
+            self._learn(account, part, n_accepted)
+            account.n_waited = 0
+            n_accepted -= len(part)
 
-    def _settle(self, account: Account, done: Round) -> None:
-        """Book a round of the drafter, at the prices it should have had: a clock also measures what else the machine did."""
-        proposal = done.proposal
+    def _reins(self, drafter: str, prices: Prices, without: float) -> _Draft:
+        return _Draft(self.accounts, drafter, prices, without, trims=self._trims)
+
+    def _settle(self, account: Account, proposal: Proposal, n_accepted: int) -> None:
+        """Book a round of the drafter that began it, as if nobody had drafted on behind it, and at the prices it should have
+        had: a clock also measures what else the machine did."""
         spent_s = proposal.n_passes * account.step_s + self.costs(len(proposal) + 1)
         # What was to be expected of these certainties tells as much as what came, which is half chance.
         expected = alive = 1.0
         for chance in _chances(account, proposal):
             alive *= chance
             expected += alive
-        account.tokens = account.tokens * _MEMORY + (expected + done.n_accepted + 1) / 2
+        account.tokens = account.tokens * _MEMORY + (expected + n_accepted + 1) / 2
         account.seconds = account.seconds * _MEMORY + spent_s
-        gained_s = (done.n_accepted + 1) / self._draft.without - spent_s
+        gained_s = (n_accepted + 1) / self._draft.without - spent_s
         if account.n_probes:
             account.n_probes -= 1
             gained_s -= proposal.n_fed * account.feed_s
         account.purse_s += gained_s * (_GAIN_SHARE if gained_s > 0 else 1.0)
-        account.n_waited = 0
-
-    def _learn(self, account: Account, done: Round) -> None:
-        proposal = done.proposal
-        for i in range(min(done.n_accepted + 1, len(proposal))):
-            account.by_peak.observe(proposal.peak[i], i < done.n_accepted)
-            account.by_prob.observe(proposal.prob[i], i < done.n_accepted)
-        if done.n_accepted == len(proposal) < len(self._draft.peaks):
-            account.by_peak.look(self._draft.peaks[len(proposal)])
         if proposal.n_passes:
-            ratio = (done.draft_s - proposal.feed_s) / proposal.n_passes / account.step_s
+            ratio = (proposal.pass_s - proposal.feed_s) / proposal.n_passes / account.step_s
             account.step_s *= min(max(ratio, 1 / _FAR), _FAR) ** _DRIFT
+
+    def _learn(self, account: Account, proposal: Proposal, n_accepted: int) -> None:
+        """n_accepted: tokens accepted from the start of the drafter's part on; negative where its first was not reached."""
+        for i in range(min(n_accepted + 1, len(proposal))):
+            account.by_peak.observe(proposal.peak[i], i < n_accepted)
+            account.by_prob.observe(proposal.prob[i], i < n_accepted)
+        peaks = self._draft.peaks.get(proposal.drafter, ())
+        if len(proposal) < min(n_accepted + 1, len(peaks)):
+            account.by_peak.look(peaks[len(proposal)])
         if proposal.n_fed >= _LONG:
             account.feed_s = proposal.feed_s / proposal.n_fed
 
 
 class _Draft:
-    """The reins of one draft."""
+    """The reins of one draft, whoever drafts."""
 
-    def __init__(self, prices: Prices, account: Account, without: float) -> None:
+    def __init__(self, accounts: Mapping[str, Account], drafter: str, prices: Prices, without: float, *, trims: bool) -> None:
         """without: tokens per second that would be had without it."""
         self.prices, self.without = prices, without
-        self.peaks: list[float] = []  # of every row, drawn from or not
-        self._account = account
+        self.peaks: dict[str, list[float]] = {}  # of every row of a drafter, drawn from or not
+        self._accounts, self._drafter = accounts, drafter
+        self._trims = trims
         self._chances: list[float] = []
         self._n = 0  # the best length, as far as is known
 
     def draw(self, peak: float) -> bool:
-        self.peaks.append(peak)
+        self.peaks.setdefault(self._drafter, []).append(peak)
         self._chances.append(self._account.by_peak.rate(peak))
         self._n = self._best()
         return self._n >= len(self._chances)
@@ -237,6 +244,37 @@ class _Draft:
             self._chances[-1] = self._account.by_prob.rate(prob)
             self._n = self._best()
         return self._n > len(self._chances)
+
+    def trim(self, proposal: Proposal) -> Proposal:
+        """Cut to the best length, where what is known of the draws may be acted on."""
+        if any(part.drafter not in self._accounts for part in proposal.by_drafter):
+            return proposal
+        n_least = max(self.prices.n_min, 0 if self._trims else proposal.n_sampled)
+        return proposal.cut(self.prices.best_length(self._known(proposal), len(self.prices.pass_s), 0.0, n_least))
+
+    def pass_on(self, proposal: Proposal, offers: Mapping[str, Offer]) -> str:
+        """To the first with whom a longer draft is worth more than the draft as it stands. A probe has to show what one alone
+        is worth, so there to nobody."""
+        if self._account.n_probes:
+            return ""
+        chances, n = self._known(proposal), len(proposal)
+        # What the one that began had promised is the rate of a draft that goes on, and this one has ended.
+        rate = min(self.prices.rate, max(self._account.realised or self.prices.rate, 1 / self.prices.pass_s[0]))
+        for name, offer in offers.items():
+            account = self._accounts[name]
+            prices = replace(self.prices, rate=rate, step_s=account.step_s, entry_s=offer.n_behind * account.feed_s)
+            if prices.best_length(chances, n, account.by_peak.rate(offer.certainty), n) > n:
+                self.prices, self._drafter, self._chances = replace(prices, entry_s=0.0), name, chances
+                return name
+        return ""
+
+    @property
+    def _account(self) -> Account:
+        return self._accounts[self._drafter]
+
+    def _known(self, proposal: Proposal) -> list[float]:
+        """The chance of each token by its own drafter's account."""
+        return [chance for part in proposal.by_drafter for chance in _chances(self._accounts[part.drafter], part)]
 
     def _best(self) -> int:
         return self.prices.best_length(self._chances, len(self._chances), self._account.by_peak.lately)

@@ -35,7 +35,9 @@ class RunStats:
     host_s: float = 0.0
     n_verified_at: Counter[int] = field(default_factory=Counter)  # rounds that judged position i
     n_accepted_at: Counter[int] = field(default_factory=Counter)
-    drafters: Counter[str] = field(default_factory=Counter)  # rounds that each drafter proposed for
+    drafters: Counter[str] = field(default_factory=Counter)  # rounds whose draft each drafter began
+    n_drafted_by: Counter[str] = field(default_factory=Counter)  # tokens of each drafter, wherever in a draft
+    n_accepted_by: Counter[str] = field(default_factory=Counter)
     finish: FinishReason | None = None
     n_first: int = 0  # tokens of the first round
     first_s: float | None = None
@@ -73,6 +75,12 @@ class RunStats:
         self.n_accepted_at.update(range(done.n_accepted))
         if done.n_drafted:
             self.drafters[done.proposal.drafter] += 1
+        left = done.n_accepted
+        for part in done.proposal.by_drafter:
+            if part:
+                self.n_drafted_by[part.drafter] += len(part)
+                self.n_accepted_by[part.drafter] += max(min(left, len(part)), 0)
+            left -= len(part)
 
     @property
     def acceptance_rate(self) -> float | None:

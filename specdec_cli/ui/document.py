@@ -62,6 +62,7 @@ def _round(done: Round, stats: RunStats) -> dict[str, object]:
         "position": done.position,
         "drafter": proposal.drafter if done.n_drafted else None,
         "drafted": proposal.tokens,
+        "drafted_by": [part.drafter for part in proposal.by_drafter for _ in part.tokens],
         "draft_peak": proposal.peak,
         "draft_prob": proposal.prob,
         "accepted": done.n_accepted,

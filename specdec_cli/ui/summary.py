@@ -41,6 +41,10 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
     ]
     if len(stats.n_verified_at) > _POSITIONS:
         by_position.append(f"and {len(stats.n_verified_at) - _POSITIONS} more")
+    by_drafter = [
+        f"{name}: {counted(ratio(stats.n_accepted_by[name], n), stats.n_accepted_by[name], n)}"
+        for name, n in stats.n_drafted_by.items()
+    ]
     drafting = f" (proposed in {stats.n_drafting_rounds} of {stats.n_rounds} rounds)" if stats.n_drafting_rounds else ""
     finish = stats.finish.value if stats.finish is not None else NOT_KNOWN
     return [
@@ -57,6 +61,7 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
             f"{number(stats.mean_acceptance_length, 2)} (1 + {stats.n_accepted} accepted / {stats.n_rounds} rounds)",
         ),
         ("acceptance by position", _in_lines(by_position) or NOT_KNOWN),
+        *([("acceptance by drafter", _in_lines(by_drafter))] if len(by_drafter) > 1 else []),
         ("time", _time_split(stats)),
         *([("shadow", _brought(summary.shadow))] if summary.shadow is not None else []),
         ("finish", finish),
@@ -126,6 +131,9 @@ def summary_json(stats: RunStats) -> Json:
         "verify_share": ratio(stats.pass_s, total_s),
         "host_share": ratio(stats.host_s, total_s),
         "rounds_by_drafter": dict(stats.drafters),
+        "tokens_by_drafter": {
+            name: {"drafted": n, "accepted": stats.n_accepted_by[name]} for name, n in stats.n_drafted_by.items()
+        },
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from specdec_cli.decoding import loop, verification
 from specdec_cli.decoding.acceptance import Calibration
-from specdec_cli.decoding.contracts import Constraint, Drafter, Plan, Proposal, Sampler
+from specdec_cli.decoding.contracts import Constraint, Drafter, Offer, Plan, Proposal, Round, Sampler
 from specdec_cli.decoding.governor import Account
 from specdec_cli.decoding.loop import Sequence as Generation
 from specdec_cli.decoding.loop import generate
@@ -134,6 +134,33 @@ def test_a_governed_draft_leaves_p_as_it_is(price: str, make: Callable[[], Draft
     assert bias(pairs) < 1e-12
 
 
+class Begun(PricedGovernor):
+    """Lets one drafter begin each draft, so that the other one can but draft on."""
+
+    first = MODEL
+    n_mixed = 0
+
+    def plan(self, room: int, left: float, offers: Mapping[str, Offer]) -> Plan:
+        return super().plan(room, left, {name: offer for name, offer in offers.items() if name == self.first})
+
+    def observe(self, done: Round) -> None:
+        type(self).n_mixed += [bool(part) for part in done.proposal.parts] == [True, True]
+        super().observe(done)
+
+
+class BegunByCopying(Begun):
+    first = NGRAM
+
+
+@pytest.mark.parametrize("kind", [Begun, BegunByCopying])
+def test_a_draft_behind_another_leaves_p_as_it_is(kind: type[Begun]) -> None:
+    for price in PRICES:
+        for limits in ({}, {"n_min": 2}, {"p_min": 0.45}):
+            pairs, _ = first_two(both, lambda price=price, limits=limits: governor(price, kind, **limits))  # type: ignore[misc]
+            assert bias(pairs) < 1e-12
+    assert kind.n_mixed > 0
+
+
 @pytest.mark.parametrize(("n_min", "p_min"), [(1, 0.0), (2, 0.0), (0, 0.45), (1, 0.6)])
 @every_price
 def test_the_persons_limits_leave_p_as_it_is(price: str, n_min: int, p_min: float) -> None:
@@ -182,6 +209,18 @@ class DropsTheShort(PricedGovernor):
 
     def trim(self, proposal: Proposal) -> Proposal:
         return proposal if len(proposal) >= 2 else proposal.cut(0)
+
+
+class DropsBehindABadMatch(Begun):
+    """Takes back what the model drew where the match that drafts on looks bad: which match that is hangs on the draw."""
+
+    def trim(self, proposal: Proposal) -> Proposal:
+        return proposal.cut(0) if len(proposal.parts) == 2 and proposal.parts[1].tokens == (1,) else proposal
+
+
+def test_dropping_what_was_drawn_for_the_match_behind_it_biases() -> None:
+    pairs, _ = first_two(both, lambda: governor("cheap", DropsBehindABadMatch))
+    assert bias(pairs) > 0.01
 
 
 @pytest.mark.parametrize("kind", [DropsTheUnlikelyLast, DropsTheUnlikelyFromTheFirst, DropsTheShort])

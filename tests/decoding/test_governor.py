@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdec_cli.decoding.acceptance import Calibration
-from specdec_cli.decoding.contracts import Kind, Offer, Plan, Proposal, Round
+from specdec_cli.decoding.contracts import Kind, Offer, Plan, Proposal, Reins, Round
 from specdec_cli.decoding.costs import CostCurve
 from specdec_cli.decoding.governor import Account, FixedGovernor, Governor, Prices
 from tests.fakes.economy import CURVES, N_MAX, SAMPLED, Machine, best_fixed_s, fixed_s, governed, governor_of, written
@@ -51,6 +52,7 @@ def drafted(plan: Plan, peak: float, *, trims: bool = True) -> Proposal:
 def done(governor: Governor, proposal: Proposal, n_accepted: int) -> Round:
     pass_s = governor.costs(len(proposal) + 1)
     draft_s = proposal.n_passes * governor.accounts["model"].step_s
+    proposal = replace(proposal, pass_s=draft_s)
     emitted = (0,) * (n_accepted + 1)
     return Round(0, 0, proposal, n_accepted, Kind.BONUS, emitted, "", (), (), len(proposal) + 1, 0, draft_s, pass_s, 0.0, 0.0)
 
@@ -217,6 +219,102 @@ def test_what_is_not_worth_its_pass_is_trimmed_where_that_is_allowed() -> None:
     assert governor.plan(16, math.inf, OFFER).n_max > 0
     told = Proposal("model", (1, 2, 3), (None,) * 3, (0.99, 0.02, 0.02), (math.nan,) * 3, n_passes=3)
     assert len(governor.trim(told)) <= 1
+
+
+# One drafts on behind another.
+
+
+def two(pass_s: Callable[[int], float], step_s: float = 0.05, *, trims: bool = False) -> Governor:
+    accounts = {
+        "model": Account(step_s, step_s / 4, tokens=15.0, seconds=10.0),
+        "ngram": Account(0.0, 0.0, tokens=15.0, seconds=10.0),
+    }
+    return Governor(CostCurve({n: pass_s(n) for n in range(1, 18)}), accounts, 16, trims=trims)
+
+
+def part(name: str, peaks: list[float]) -> Proposal:
+    """Drafted with these certainties: by a model, which draws, or by copying."""
+    n, sampled = len(peaks), name == "model"
+    probs = tuple(peaks) if sampled else (math.nan,) * n
+    q = (SAMPLED if sampled else None,) * n
+    return Proposal(name, (0,) * n, q, tuple(peaks), probs, n_passes=n * sampled)
+
+
+def reins_of(governor: Governor, name: str, certainty: float = math.nan) -> Reins:
+    reins = governor.plan(16, math.inf, {name: Offer(certainty)}).reins
+    assert reins is not None
+    return reins
+
+
+def test_a_certain_match_goes_on_behind_a_model_and_an_uncertain_one_does_not() -> None:
+    drawn = part("model", [0.95, 0.95])
+    assert reins_of(two(cheap), "model").pass_on(drawn, {"ngram": Offer(0.9995)}) == "ngram"
+    assert reins_of(two(CURVES["coder f16"]), "model").pass_on(drawn, {"ngram": Offer(0.02)}) == ""
+    assert reins_of(two(cheap), "model").pass_on(drawn, {}) == ""
+
+
+@pytest.mark.parametrize(("n_behind", "step_s", "name"), [(2, 0.05, "model"), (2000, 0.05, ""), (2, 0.8, "")])
+def test_a_model_goes_on_behind_a_match_where_its_rows_and_what_it_has_missed_come_back(
+    n_behind: int, step_s: float, name: str
+) -> None:
+    reins = reins_of(two(cheap, step_s), "ngram", 0.9995)
+    assert reins.pass_on(part("ngram", [0.9995] * 2), {"model": Offer(n_behind=n_behind)}) == name
+
+
+def test_a_model_does_not_go_on_behind_tokens_that_will_hardly_be_accepted() -> None:
+    reins = reins_of(two(cheap), "ngram", 0.9995)
+    assert reins.pass_on(part("ngram", [0.02, 0.02]), {"model": Offer(n_behind=2)}) == ""
+
+
+def test_who_goes_on_stops_sooner_behind_uncertain_tokens() -> None:
+    """The chances that are there already count: a row is worth less, the less likely it is to be reached."""
+
+    def n_drawn(before: float) -> int:
+        reins = reins_of(two(cheap, 0.1), "ngram", 0.9995)
+        assert reins.pass_on(part("ngram", [before] * 2), {"model": Offer()}) == "model"
+        return len(drafted(Plan(14, reins=reins), 0.8, trims=False))
+
+    assert n_drawn(0.9995) > n_drawn(0.6)
+
+
+def test_a_probe_is_left_to_the_one_that_is_on_trial() -> None:
+    governor = two(cheap)
+    reins = reins_of(governor, "model")
+    governor.accounts["model"].n_probes = 2
+    assert reins.pass_on(part("model", [0.95]), {"ngram": Offer(0.9995)}) == ""
+
+
+def test_behind_what_was_drawn_a_match_is_trimmed_and_no_further() -> None:
+    governor = two(CURVES["coder f16"])
+    reins_of(governor, "model")
+    drawn = part("model", [0.02, 0.02])
+    assert governor.trim(drawn.followed_by(part("ngram", [0.02] * 4))).tokens == drawn.tokens
+    governor = two(cheap)
+    reins_of(governor, "model")
+    both = part("model", [0.95, 0.95]).followed_by(part("ngram", [0.9995] * 4))
+    assert governor.trim(both) == both
+    drawn_last = part("ngram", [0.02] * 2).followed_by(part("model", [0.02] * 2))
+    assert governor.trim(drawn_last) == drawn_last
+
+
+@pytest.mark.parametrize("n_accepted", range(6))
+def test_each_account_learns_from_its_own_tokens_alone(n_accepted: int) -> None:
+    governor = two(cheap)
+    reins_of(governor, "model")
+    both = part("model", [0.95, 0.95]).followed_by(part("ngram", [0.6, 0.6, 0.6]))
+    before = {name: account.by_peak.known() for name, account in governor.accounts.items()}
+    governor.observe(done(governor, both, n_accepted))
+    judged = {
+        name: sum(now != old for now, old in zip(account.by_peak.known(), before[name], strict=True))
+        for name, account in governor.accounts.items()
+    }
+    assert judged == {"model": 1, "ngram": int(n_accepted >= 2)}  # one bin each
+    assert governor.accounts["model"].tokens <= 15 + 3  # of the round as the model alone would have had it
+    assert governor.accounts["ngram"].tokens == 15
+    assert all(account.n_waited == 0 for account in governor.accounts.values())
+
+
+# Others.
 
 
 def test_a_proposal_of_a_stranger_is_left_alone() -> None:

@@ -120,3 +120,13 @@ def test_a_ratio_needs_a_whole() -> None:
     assert ratio(1, 4) == 0.25
     assert ratio(0, 0) is None
     assert ratio(3, 0.0) is None
+
+
+@pytest.mark.parametrize(("n_accepted", "of_each"), [(0, (0, 0)), (1, (1, 0)), (2, (2, 0)), (4, (2, 2)), (5, (2, 3))])
+def test_a_draft_of_two_is_a_round_of_the_first_and_each_has_its_own_tokens(n_accepted: int, of_each: tuple[int, int]) -> None:
+    first, second = (replace(point_masses([1] * n), drafter=name) for n, name in ((2, "model"), (3, "ngram")))
+    stats = RunStats(started_s=0.0)
+    stats.add(replace(made(5, n_accepted, at_s=1.0), proposal=first.followed_by(second)))
+    assert stats.drafters == {"model": 1}
+    assert stats.n_drafted_by == {"model": 2, "ngram": 3}
+    assert (stats.n_accepted_by["model"], stats.n_accepted_by["ngram"]) == of_each

@@ -17,8 +17,10 @@ from specdec_cli.decoding.verification import Rule
 from specdec_cli.drafters import MODEL, NGRAM
 from specdec_cli.drafters.model import ModelDrafter
 from specdec_cli.drafters.ngram import NgramDrafter
+from specdec_cli.drafters.several import SeveralDrafters
 from tests.fakes.constraint import FakeConstraint, hashed_grammar
 from tests.fakes.counting import CountingList
+from tests.fakes.drafters import PassingOn
 from tests.fakes.runs import GREEDY, PURE, SEEDED, ScriptedGovernor, job, plain, run
 from tests.fakes.target import Table, TableTarget, blended, hashed
 
@@ -32,7 +34,23 @@ def model_drafter(table: Table = DRAFT, *, abort_at: int | None = None) -> Draft
     return ModelDrafter(model, N_VOCAB, np.array([], dtype=np.int64), frozenset())
 
 
-MAKERS: dict[str, Callable[[], Drafter]] = {MODEL: model_drafter, NGRAM: NgramDrafter}
+class Mixed(SeveralDrafters):
+    """Two as one, of which the first drafts a few tokens in each round, and the second one drafts on."""
+
+    def __init__(self, first: Drafter, second: Drafter) -> None:
+        super().__init__([first, second])
+        self._first = first.name
+
+    def propose(self, context: Sequence[int], changed: int, plan: Plan, sampler: Sampler) -> Proposal:
+        return super().propose(context, changed, replace(plan, drafter=self._first, reins=PassingOn(3)), sampler)
+
+
+MAKERS: dict[str, Callable[[], Drafter]] = {
+    MODEL: model_drafter,
+    NGRAM: NgramDrafter,
+    "model,ngram": lambda: Mixed(model_drafter(), NgramDrafter()),
+    "ngram,model": lambda: Mixed(NgramDrafter(), model_drafter()),
+}
 every_drafter = pytest.mark.parametrize("name", MAKERS)
 PARAMS = [GREEDY, SEEDED, PURE]
 every_law = pytest.mark.parametrize("params", PARAMS, ids=["greedy", "seeded", "pure"])
@@ -46,7 +64,8 @@ def comparable(proposal: Proposal) -> tuple[object, ...]:
     """All that a proposal says but its time; NaN made equal to itself."""
     laws = [None if q is None else (q.ids.tolist(), q.probs.tolist()) for q in proposal.q]
     probs = [None if math.isnan(prob) else prob for prob in proposal.prob]
-    return proposal.drafter, proposal.tokens, laws, proposal.peak, probs, proposal.parents
+    parts = [(part.drafter, part.tokens) for part in proposal.parts]
+    return proposal.drafter, proposal.tokens, laws, proposal.peak, probs, proposal.parents, parts
 
 
 @every_drafter
@@ -56,7 +75,9 @@ def test_a_proposal_is_well_made(name: str, context: list[int], plan: Plan, samp
     drafter, before = MAKERS[name](), list(context)
     proposal = drafter.propose(context, 0, plan, sampler)
     assert context == before
-    assert proposal.drafter == drafter.name == name
+    assert drafter.name == name
+    assert proposal.drafter in name.split(",")
+    assert tuple(token for part in proposal.by_drafter for token in part.tokens) == proposal.tokens
     assert proposal.parents is None
     assert proposal.pass_s >= 0
     assert len(proposal.tokens) == len(proposal.q) == len(proposal.peak) == len(proposal.prob) <= plan.n_max

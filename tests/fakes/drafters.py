@@ -87,6 +87,28 @@ class Oracle(FakeDrafter):
         return point_masses(tokens)
 
 
+class PassingOn:
+    """Reins that let the one who begins draft n tokens, and hand over to whoever offers. Keeps what was drawn by chance."""
+
+    def __init__(self, n: int = 99) -> None:
+        self.asked: list[tuple[Proposal, Mapping[str, Offer]]] = []
+        self._n, self._n_drawn = n, 0
+
+    def draw(self, peak: float) -> bool:
+        return True
+
+    def extend(self, prob: float) -> bool:
+        self._n_drawn += 1
+        return self._n_drawn != self._n
+
+    def trim(self, proposal: Proposal) -> Proposal:
+        return proposal if self.asked else proposal.cut(max(proposal.n_sampled, self._n))
+
+    def pass_on(self, proposal: Proposal, offers: Mapping[str, Offer]) -> str:
+        self.asked.append((proposal, offers))
+        return next(iter(offers), "")
+
+
 class Silent(FakeDrafter):
     """Never has an idea."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -137,9 +137,8 @@ def governed(machine: Machine, text: Text, governor: Governor, *, trims: bool, s
         shown = min(shown, at + accepted)
         governor.observe(
             _round(
-                proposal,
+                replace(proposal, pass_s=draft_s * _jitter(rng, machine.noise, 0)),
                 accepted,
-                draft_s * _jitter(rng, machine.noise, 0),
                 pass_s * _jitter(rng, machine.noise, machine.outliers),
             )
         )
@@ -173,10 +172,24 @@ def _draft(machine: Machine, text: Text, at: int, plan: Plan, n_behind: int, tri
     return Proposal("model", (0,) * n, q, tuple(peaks), probs, None, draft_s, n_rows, n_fed, fed_s if n_fed else 0.0), draft_s
 
 
-def _round(proposal: Proposal, accepted: int, draft_s: float, pass_s: float) -> Round:
+def _round(proposal: Proposal, accepted: int, pass_s: float) -> Round:
     kind = Kind.BONUS if accepted == len(proposal) else Kind.RECOVERED
     return Round(
-        0, 0, proposal, accepted, kind, (0,) * (accepted + 1), "", (), (), len(proposal) + 1, 0, draft_s, pass_s, 0.0, 0.0
+        0,
+        0,
+        proposal,
+        accepted,
+        kind,
+        (0,) * (accepted + 1),
+        "",
+        (),
+        (),
+        len(proposal) + 1,
+        0,
+        proposal.pass_s,
+        pass_s,
+        0.0,
+        0.0,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from specdec_cli.decoding.contracts import Round
+from specdec_cli.decoding.contracts import Proposal, Round
 from specdec_cli.decoding.costs import CostCurve
 from specdec_cli.decoding.governor import Account, Governor
 
@@ -31,6 +31,9 @@ class PricedGovernor(Governor):
 
     def observe(self, done: Round) -> None:
         self.seen.append(done)
-        draft_s = self._step_s.get(done.proposal.drafter, 0.0) * done.proposal.n_passes
-        proposal = replace(done.proposal, pass_s=draft_s, feed_s=0.0)
-        super().observe(replace(done, proposal=proposal, pass_s=self._pass_s(done.width), draft_s=draft_s, host_s=0.0))
+        proposal = replace(self._priced(done.proposal), parts=tuple(self._priced(part) for part in done.proposal.parts))
+        super().observe(replace(done, proposal=proposal, pass_s=self._pass_s(done.width), draft_s=0.0, host_s=0.0))
+
+    def _priced(self, proposal: Proposal) -> Proposal:
+        """draft_s is left out: the governor reads what each part says that it cost."""
+        return replace(proposal, pass_s=self._step_s.get(proposal.drafter, 0.0) * proposal.n_passes, feed_s=0.0)

@@ -67,6 +67,7 @@ def test_each_round_is_told_and_unknown_probabilities_are_null() -> None:
     (told,) = found["rounds"]
     assert found["text"] == "a日!"
     assert told["drafted"] == [3, 4]
+    assert told["drafted_by"] == [told["drafter"]] * 2
     assert told["draft_prob"] == [0.75, None]
     assert told["accepted"] == 1
     assert told["kind"] == "recovered"

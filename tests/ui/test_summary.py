@@ -72,6 +72,7 @@ def test_the_shares_of_the_time_sum_to_one() -> None:
     assert all(isinstance(share, float) for share in shares)
     assert abs(sum(share for share in shares if isinstance(share, float)) - 1) < 1e-9
     assert found["rounds_by_drafter"] == {"model": 2}
+    assert found["tokens_by_drafter"] == {"model": {"drafted": found["drafted"], "accepted": found["accepted"]}}
 
 
 ROWS = [
