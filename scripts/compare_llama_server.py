@@ -30,6 +30,7 @@ from specdec_cli.bench import results
 from specdec_cli.bench.results import PLAIN, Ratio, Results, Run
 from specdec_cli.bench.serving import VARIANT
 from specdec_cli.bench.statistics import overall
+from specdec_cli.errors import SpecdecError
 
 SPECDEC = (sys.executable, "-m", "specdec_cli.cli.app", "bench")
 WAIT_S = 600.0  # for a server to load its models
@@ -269,6 +270,8 @@ def main() -> None:
     parser.add_argument("--ngram", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--rest", nargs=argparse.REMAINDER, default=[], help="flags for both, such as -ngl 99; comes last")
     args = parser.parse_args()
+    if args.repeats < 1:
+        parser.error("--repeats needs 1 or more")
     args.binary = shutil.which(args.binary) or sys.exit(f"There is no {args.binary}.")
     args.out.mkdir(parents=True, exist_ok=True)
     found = offers(args.binary)
@@ -281,4 +284,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SpecdecError as error:
+        sys.exit(f"error: {error.what}\n  {error.why}")
+    except KeyboardInterrupt:
+        sys.exit(130)  # each contender's file is whole, and the next run goes on with it

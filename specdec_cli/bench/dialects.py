@@ -16,6 +16,7 @@ _LLAMA_FINISH = {"eos": FinishReason.END, "word": FinishReason.STOP, "limit": Fi
 _OPENAI_FINISH = {"stop": FinishReason.END, "length": FinishReason.LENGTH}
 # The order of the processed distribution of specdec. What is not named here is off.
 _SAMPLERS = ("penalties", "top_k", "top_p", "min_p", "temperature")
+_MOST = 1 << 31  # more tokens, or milliseconds, than a run can have
 _LONG = 8000  # characters of a prompt that may have to be cut
 
 
@@ -91,19 +92,22 @@ class LlamaServer:
         last: Mapping[str, Any] | None = None
         for now, event in _documents(connection, stream):
             text.append(str(event.get("content") or ""))
-            tokens += event.get("tokens") or []
+            tokens += _tokens(connection, event)
             if event.get("stop"):
                 last, end = event, now
                 continue
-            n_total = (event.get("timings") or {}).get("predicted_n", n_seen + (1 if event.get("content") else 0))
+            n_total = _count(connection, _object(connection, event, "timings"), "predicted_n")
+            if n_total is None:
+                n_total = n_seen + (1 if event.get("content") else 0)
             arrivals.append((now - stream.sent, n_total - n_seen))
             n_seen = n_total
         if last is None:
             raise connection.cut()
-        return self._ended(last, request, "".join(text), tokens, arrivals, stream.sent, end)
+        return self._ended(connection, last, request, "".join(text), tokens, arrivals, stream.sent, end)
 
     def _ended(
         self,
+        connection: Connection,
         event: Mapping[str, Any],
         request: Request,
         text: str,
@@ -112,15 +116,17 @@ class LlamaServer:
         sent: float,
         end: float,
     ) -> Answer:
-        timings = _timings(event.get("timings"))
-        n_tokens = timings.predicted_n if timings else int(event.get("tokens_predicted") or sum(n for _, n in arrivals))
+        timings = _timings(connection, event)
+        n_tokens = timings.predicted_n if timings else _count(connection, event, "tokens_predicted")
+        if n_tokens is None:
+            n_tokens = sum(n for _, n in arrivals)
         arrivals.append((end - sent, n_tokens - sum(n for _, n in arrivals)))  # a last token that was held back
         finish = FinishReason.CONTEXT if event.get("truncated") else _LLAMA_FINISH.get(str(event.get("stop_type")))
         return Answer(
             text=text,
             tokens=tuple(tokens) if len(tokens) == n_tokens else None,
             n_prompt=request.n_prompt,
-            n_cached=int((event.get("timings") or {}).get("cache_n") or 0),
+            n_cached=_count(connection, _object(connection, event, "timings"), "cache_n") or 0,
             n_tokens=n_tokens,
             counted=True,
             bursts=bursts(arrivals),
@@ -151,7 +157,7 @@ class OpenAi:
             return ()
         body = {"messages": _messages(prompt, system), "max_tokens": 1, **self._model()}
         usage = _field(connection, connection.ask(f"{self.root}/chat/completions", body), "usage", dict)
-        return (0,) * int(usage.get("prompt_tokens") or 0)
+        return (0,) * (_count(connection, usage, "prompt_tokens") or 0)
 
     def request(self, work: Prepared, params: SamplingParams) -> Request:
         body: dict[str, Any] = {
@@ -178,10 +184,10 @@ class OpenAi:
         usage: Mapping[str, Any] = {}
         timings, end = None, stream.sent
         for now, event in _documents(connection, stream):
-            usage = event.get("usage") or usage
-            timings = _timings(event.get("timings")) or timings
-            for choice in event.get("choices") or []:
-                piece = _piece(choice.get("delta") or {})
+            usage = _object(connection, event, "usage") or usage
+            timings = _timings(connection, event) or timings
+            for choice in _objects(connection, event, "choices"):
+                piece = _piece(_object(connection, choice, "delta"))
                 text.append(piece)
                 arrivals.append((now - stream.sent, 1 if piece else 0))
                 finish = choice.get("finish_reason") or finish
@@ -189,16 +195,17 @@ class OpenAi:
         if finish is None and not usage:
             raise connection.cut()
         n_pieces = sum(n for _, n in arrivals)
-        n_tokens = usage.get("completion_tokens")
+        n_tokens = _count(connection, usage, "completion_tokens")
+        details = _object(connection, usage, "prompt_tokens_details")
         return Answer(
             text="".join(text),
             tokens=None,
-            n_prompt=usage.get("prompt_tokens"),
-            n_cached=int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0),
-            n_tokens=n_pieces if n_tokens is None else int(n_tokens),
+            n_prompt=_count(connection, usage, "prompt_tokens"),
+            n_cached=_count(connection, details, "cached_tokens") or 0,
+            n_tokens=n_pieces if n_tokens is None else n_tokens,
             counted=n_tokens is not None,
-            bursts=bursts(spread_over(arrivals, n_pieces if n_tokens is None else int(n_tokens))),
-            finish=_OPENAI_FINISH.get(finish or "length", FinishReason.END),
+            bursts=bursts(spread_over(arrivals, n_pieces if n_tokens is None else n_tokens)),
+            finish=_OPENAI_FINISH.get(str(finish or "length"), FinishReason.END),
             sent=stream.sent,
             end=end,
             timings=timings,
@@ -246,24 +253,72 @@ def _documents(connection: Connection, stream: Stream) -> Iterator[tuple[float, 
         yield now, found
 
 
-def _timings(found: object) -> Timings | None:
+def _timings(connection: Connection, event: Mapping[str, Any]) -> Timings | None:
     """llama-server's timings. Some OpenAI-compatible servers send them too."""
-    if not isinstance(found, dict) or not {"prompt_n", "prompt_ms", "predicted_n", "predicted_ms"} <= set(found):
+    found = _object(connection, event, "timings")
+    prompt_n, predicted_n, drafted = (_count(connection, found, name) for name in ("prompt_n", "predicted_n", "draft_n"))
+    if prompt_n is None or predicted_n is None or not {"prompt_ms", "predicted_ms"} <= set(found):
         return None
-    drafted = found.get("draft_n")
     return Timings(
-        prompt_n=int(found["prompt_n"]),
-        prompt_s=found["prompt_ms"] / 1000,
-        predicted_n=int(found["predicted_n"]),
-        predicted_s=found["predicted_ms"] / 1000,
-        draft_n=None if drafted is None else int(drafted),
-        draft_n_accepted=None if drafted is None else int(found.get("draft_n_accepted") or 0),
+        prompt_n=prompt_n,
+        prompt_s=_milliseconds(connection, found, "prompt_ms") / 1000,
+        predicted_n=predicted_n,
+        predicted_s=_milliseconds(connection, found, "predicted_ms") / 1000,
+        draft_n=drafted,
+        draft_n_accepted=None if drafted is None else _count(connection, found, "draft_n_accepted") or 0,
     )
 
 
 def _piece(delta: Mapping[str, Any]) -> str:
     """The text of a delta; what a model thinks is text that it wrote."""
     return "".join(str(delta.get(key) or "") for key in ("reasoning_content", "reasoning", "content"))
+
+
+def _object(connection: Connection, found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object in an answer; empty where there is none."""
+    value = found.get(name)
+    if not isinstance(value, dict | None):
+        raise _strange(connection, name, value)
+    return value or {}
+
+
+def _objects(connection: Connection, found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """A list of objects in an answer; empty where there is none."""
+    value = found.get(name) or []
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise _strange(connection, name, value)
+    return value
+
+
+def _tokens(connection: Connection, event: Mapping[str, Any]) -> list[int]:
+    value = event.get("tokens") or []
+    if not isinstance(value, list) or not all(type(each) is int and 0 <= each < _MOST for each in value):
+        raise _strange(connection, "tokens", value)
+    return value
+
+
+def _count(connection: Connection, found: Mapping[str, Any], name: str) -> int | None:
+    """A number of tokens in an answer; None where there is none."""
+    value = found.get(name)
+    if value is not None and not (type(value) is int and 0 <= value < _MOST):
+        raise _strange(connection, name, value)
+    return value
+
+
+def _milliseconds(connection: Connection, found: Mapping[str, Any], name: str) -> float:
+    value = found[name]
+    if type(value) not in (int, float) or not 0 <= value < _MOST:
+        raise _strange(connection, name, value)
+    return float(value)
+
+
+def _strange(connection: Connection, name: str, value: object) -> ServerError:
+    """What to raise for a figure that no server can mean."""
+    return ServerError(
+        f"{connection.server.shown} answers as no model server does.",
+        f"Its {name} is {connection.quoted(json.dumps(value))}.",
+        "Update the server, or look at its log.",
+    )
 
 
 def _field(connection: Connection, found: Any, name: str, kind: type[Any]) -> Any:

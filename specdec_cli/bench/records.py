@@ -62,7 +62,10 @@ def _checked(kind: Any, value: Any, where: str) -> Any:
             raise BadRecord(f"{where} is {value!r}, not one of {', '.join(kind)}")
         return kind(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise BadRecord(f"{where} is too large") from None
     if not isinstance(kind, type) or not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise BadRecord(f"{where} is {str(value)[:40]!r}, not {getattr(kind, '__name__', kind)}")
     return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -26,6 +26,7 @@ from specdec_cli.bench.workloads import Prepared
 
 VARIANT = "server"  # its runs, in its result file
 
+_NOTABLE_S = 0.5  # less may be the connection, or this machine being busy
 _UNLIMITED = 1 << 24  # tokens, where the server does not tell its context
 
 
@@ -84,6 +85,26 @@ def notices(endpoint: Endpoint, levels: Sequence[int]) -> list[str]:
     if endpoint.about.kind == "OpenAI":
         found.append("The server tells no timings of its own: all times are those of this side's clock.")
     return found
+
+
+def doubts(results: Results) -> Iterator[str]:
+    """What should be known of the runs that were made: work that was not what was asked for, timings that cannot be."""
+    asked = {task.name: task.n_predict for task in results.tasks}
+    other = list(dict.fromkeys(run.task for run in results.runs if run.n_tokens != asked[run.task]))
+    if other:
+        first = next(run for run in results.runs if run.task == other[0] and run.n_tokens != asked[run.task])
+        yield (
+            f"The server did not write as many tokens as were asked for ({', '.join(other)}):"
+            f" {first.n_tokens} in the place of {asked[first.task]}."
+        )
+    for run in results.runs:
+        told_s, seen_s = run.generation_s, run.client.generation_s if run.client is not None else None
+        if told_s is not None and seen_s is not None and seen_s > max(2 * told_s, _NOTABLE_S):
+            yield (
+                f"The server says that {run.task} took {told_s:.2f} s; by this side's clock its tokens came over"
+                f" {seen_s:.2f} s. The rates are the server's own."
+            )
+            return
 
 
 def measure(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, RemoteDisconnected
 from socket import socket
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from specdec_cli.bench.sse import EventParser
 from specdec_cli.errors import SpecdecError, UsageError
@@ -71,6 +71,7 @@ def address(url: str, key: str | None = None) -> Address:
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
+        (parts.hostname or "").encode("idna")
     except ValueError as error:
         raise UsageError("--server is no URL.", f"{error}.", _EXAMPLE) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -82,7 +83,8 @@ def address(url: str, key: str | None = None) -> Address:
     key = (key or "").strip() or None
     if key and not (key.isascii() and key.isprintable()):
         raise UsageError("The API key cannot be sent.", "It has characters that no header may have.", "Copy it again.")
-    return Address(parts.scheme == "https", parts.hostname, port or _usual_port(parts), parts.path.rstrip("/"), key)
+    port = _usual_port(parts) if port is None else port
+    return Address(parts.scheme == "https", parts.hostname, port, quote(parts.path.rstrip("/"), safe="/%"), key)
 
 
 def _usual_port(parts: SplitResult) -> int:
@@ -227,14 +229,14 @@ class Connection:
 
     def unreadable(self, event: str) -> ServerError:
         """What to raise for an event that is no JSON object."""
-        return self._no_stream(f"An event is no JSON object: {self._quoted(event)}")
+        return self._no_stream(f"An event is no JSON object: {self.quoted(event)}")
 
     def reported(self, fault: object) -> ServerError:
         """What to raise for a fault that comes as an event."""
         self.close()
         return ServerError(
             f"{self.server.shown} gave up in the middle of an answer.",
-            f"It says: {self._quoted(_message(fault))}",
+            f"It says: {self.quoted(_message(fault))}",
             "Look at the server's log. A longer context (-c) or fewer at a time (--concurrency) may help.",
         )
 
@@ -260,7 +262,7 @@ class Connection:
     def _refused(self, path: str, response: HTTPResponse, body: bytes) -> ServerError:
         """The words for an answer that is none."""
         status, where = response.status, f"{self.server.shown}{path}"
-        said = self._quoted(_message(_json(body))) if _json(body) is not None else response.reason
+        said = self.quoted(_message(_json(body))) if _json(body) is not None else response.reason
         if 300 <= status < 400:
             return ServerError(f"{where} is somewhere else.", f"It points to {response.headers.get('Location', 'no address')}.",
                                "Give that address with --server.", status)  # fmt: skip
@@ -292,12 +294,12 @@ class Connection:
         page = "a web page" if kind == "text/html" or body.lstrip()[:1] == b"<" else f"of type {kind}"
         return ServerError(
             f"{self.server.shown}{path} did not answer as a model server does.",
-            f"What it sent is {page}: {self._quoted(body[:200].decode('utf-8', 'replace'))}",
+            f"What it sent is {page}: {self.quoted(body[:200].decode('utf-8', 'replace'))}",
             "Check the address; a proxy or login page may be in between.",
             response.status,
         )
 
-    def _quoted(self, text: str) -> str:
+    def quoted(self, text: str) -> str:
         """What a server says, in one short line, without the key that it may have repeated."""
         if self.server.key:
             text = text.replace(self.server.key, "***")

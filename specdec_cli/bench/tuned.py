@@ -114,6 +114,9 @@ def judge(found: Search, ways: Sequence[Way]) -> Verdict:
             return Verdict(f"Use {way.session}{how}: {figures} as plain decoding on these tasks.", best, ratio)
         case Outcome.SLOWER:
             return Verdict(f"Plain decoding wins here: {of} is {figures}.", PLAIN, ratio)
+        case Outcome.EQUAL if ratio.low is None:
+            said = f"Plain decoding it is: {of} ran once beside it, {figures}, which decides nothing. A longer --budget does."
+            return Verdict(said, PLAIN, ratio)
         case Outcome.EQUAL:
             said = f"Plain decoding it is: {of} makes no difference that these runs can tell, {figures}."
             return Verdict(said, PLAIN, ratio)

@@ -32,7 +32,7 @@ def judge(results: Results, thresholds: Thresholds) -> Verdict:
     checks = tuple(_checks(results, variant, ratio, thresholds))
     if ratio is None:
         return Verdict("Nothing was measured that could be compared.", None, None, None, None, checks)
-    worth = {Outcome.FASTER: True, Outcome.SLOWER: False, Outcome.EQUAL: None}[outcome(ratio)]
+    worth = {Outcome.FASTER: True, Outcome.SLOWER: False, Outcome.EQUAL: None}[_outcome(results, variant, ratio)]
     sentences = [_sentence(results, variant, ratio)]
     for other in drafted[1:]:
         if (beside := overall_ratio(results, other)) is not None:
@@ -45,6 +45,12 @@ def shown(ratio: Ratio) -> str:
     """1.62x (1.55 to 1.70)"""
     interval = f" ({ratio.low:.2f} to {ratio.high:.2f})" if ratio.low is not None and ratio.high is not None else ""
     return f"{ratio.value:.2f}x{interval}"
+
+
+def _outcome(results: Results, variant: str, ratio: Ratio) -> Outcome:
+    """What the ratio says; that of which no draft was accepted cannot have gained."""
+    idle = all(run.accepted == 0 for run in results.of(variant))
+    return Outcome.EQUAL if idle and outcome(ratio) is Outcome.FASTER else outcome(ratio)
 
 
 def _sentence(results: Results, variant: str, ratio: Ratio) -> str:
@@ -66,6 +72,8 @@ def _sentence(results: Results, variant: str, ratio: Ratio) -> str:
         if by_task[each] and len(by_task[each]) < n_tasks
     ]
     rest = f"; {', '.join(notes)}" if notes else ""
+    if outcome(ratio) is not _outcome(results, variant, ratio):
+        return f"No gain: no draft of {variant} was accepted in these runs, so {shown(ratio)} beside plain decoding is noise."
     match outcome(ratio):
         case Outcome.FASTER:
             return f"Worth it here: {figures}{rest}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,6 +13,7 @@ from typing import Any
 
 from specdec_cli.bench.results import Task, text_sha256
 from specdec_cli.errors import PromptError, UsageError
+from specdec_cli.textfile import decoded, read_bytes
 
 LONG = 4096  # tokens of the long prompt, the chat template included
 OWN = "own"  # the kind of a person's own prompts
@@ -19,6 +21,7 @@ OWN = "own"  # the kind of a person's own prompts
 _SHIPPED = "tasks"
 _PLACE = "{document}"
 _LEAST = 2  # tokens; a rate needs two points in time
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _KEYS = ("prompt", "name", "kind", "language", "system", "n_predict")
 
 
@@ -88,6 +91,14 @@ def from_files(paths: Iterable[Path]) -> tuple[Workload, ...]:
     return tuple(_named_apart(found))
 
 
+def check_length(n_predict: int) -> None:
+    """Raises UsageError where so few tokens have no rate."""
+    if n_predict < _LEAST:
+        raise UsageError(
+            f"-n {n_predict} cannot be measured.", f"A rate needs {_LEAST} tokens or more, and their number.", "Use -n 128."
+        )
+
+
 def prepare(
     workloads: Iterable[Workload],
     encode: Encode,
@@ -101,8 +112,7 @@ def prepare(
 
     A document is cut until its prompt fits; of anything else that does not fit a PromptError is raised.
     """
-    if n_predict < _LEAST:
-        raise UsageError(f"A run of {n_predict} tokens cannot be measured.", "Its length is -n.", "Use -n 128.")
+    check_length(n_predict)
     found = []
     for each in workloads:
         n = each.n_predict or n_predict
@@ -140,16 +150,12 @@ def _fitted(workload: Workload, encode: Encode, limit: int) -> tuple[str, tuple[
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise PromptError(f"The prompt file {path} cannot be read.", f"{error.strerror or error}.", "Check the path.") from None
-    except UnicodeDecodeError as error:
-        raise PromptError(f"The prompt file {path} is not text.", f"{error.reason}.", "Save it as UTF-8.") from None
+    return decoded(read_bytes(path, "prompt file", "Check the path."), f"The prompt file {path}") or ""
 
 
 def _lines(path: Path, text: str) -> Iterator[Workload]:
-    for number, line in enumerate(text.splitlines(), 1):
+    # Not splitlines(): it would also end a line at the separators that JSON leaves unescaped.
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 entry = json.loads(line)
@@ -170,6 +176,8 @@ def _workload(entry: Any, place: str, name: str) -> Workload:
     for key in ("name", "kind", "language", "system"):
         if key in entry and not isinstance(entry[key], str):
             raise PromptError(f"{place}: {key} is no text.")
+    if broken := [key for key in _KEYS if isinstance(entry.get(key), str) and _SURROGATE.search(entry[key])]:
+        raise PromptError(f"{place}: {broken[0]} has half a character.", r"A surrogate (\ud800 to \udfff) stands alone in it.")
     return Workload(
         given["name"] or name, given["kind"], given["language"], given["prompt"], given.get("system"), given.get("n_predict")
     )

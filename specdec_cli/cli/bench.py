@@ -9,10 +9,10 @@ from specdec_cli.errors import UsageError
 from specdec_cli.settings.resolve import resolve
 from specdec_cli.settings.table import RUN, SETTINGS
 
-# What belongs to one prompt and its text, or to going on without a draft, which would leave nothing to measure.
+# What belongs to one prompt and its text, or to going on without drafting, which would leave nothing to measure.
 _NOT_MEASURED = frozenset({
     "prompt", "file", "system_prompt", "ignore_eos", "stop", "grammar", "grammar_file", "json_schema", "json_schema_file",
-    "show_draft", "draft_optional",
+    "show_draft", "draft_optional", "shadow",
 })  # fmt: skip
 _OWN = tuple(name for name, setting in SETTINGS.items() if "bench" in setting.only)
 _OF_SERVERS = ("served_model", "api_key", "concurrency")

@@ -17,7 +17,7 @@ from specdec_cli.bench.results import ModelFile, Results
 from specdec_cli.bench.statistics import summarised
 from specdec_cli.bench.variants import Variant
 from specdec_cli.bench.verdict import Thresholds, judge
-from specdec_cli.bench.workloads import LONG, Prepared, Workload, chosen, from_files, prepare
+from specdec_cli.bench.workloads import LONG, Prepared, Workload, check_length, chosen, from_files, prepare
 from specdec_cli.cli import answering, reporting
 from specdec_cli.cli.opening import session_options
 from specdec_cli.cli.signals import interruptible
@@ -91,10 +91,7 @@ def execute(settings: Settings) -> int:
 
 def _measured(settings: Settings, path: Path | None, sink: Sink, interrupt: Interrupt) -> Iterator[Results]:
     """The results so far, after each run. Raises PassAborted, Interrupted, SpecdecError."""
-    if path is not None and path.exists() and not settings.value("resume", bool):
-        raise UsageError(
-            f"{path} is there already.", "-o would write over it.", "Add --resume to go on with it, or name another."
-        )
+    reporting.check_output(settings)
     workloads = _workloads(settings)
     listener = Once(sink)
     found = variants.variants(list(_drafted(settings, listener)))
@@ -113,6 +110,7 @@ def _measured(settings: Settings, path: Path | None, sink: Sink, interrupt: Inte
     fresh = dataclasses.replace(fresh, planned_bytes={name: plan.n_needed for name, plan in planned.items()})
     if (said := machine.busy(fresh.machine)) is not None:
         listener.notice(said)
+    reporting.check_output(settings)  # again: another bench may have begun it meanwhile
     before = results.resumed(path, fresh) if path is not None and path.exists() else fresh
     requests = {each.task.name: Request(each.prompt, params, each.task.n_predict, ignore_eos=True) for each in work}
     todo = Work(requests, sessions, settings.value("repeats", int), together)
@@ -132,7 +130,8 @@ def _drafted(settings: Settings, listener: Listener) -> Iterator[SessionOptions]
 
 
 def _sized(options: SessionOptions, settings: Settings) -> SessionOptions:
-    """With a context that holds the long prompt and what is generated, where nobody decided on another."""
+    """Drafting in earnest, with a context that holds the long prompt and what is generated where nobody decided on another."""
+    options = dataclasses.replace(options, shadow=False)  # a profile or the environment may ask for it
     decided = settings.decided["ctx_size"]
     if decided.source is not Source.DEFAULT:
         return options
@@ -184,6 +183,7 @@ def with_model_metadata(settings: Settings, session: Session) -> Settings:
 
 
 def _workloads(settings: Settings) -> Sequence[Workload]:
+    check_length(settings.value("predict", int))  # before anything is loaded
     own = settings.value("prompts", tuple)
     return from_files(own) if own else chosen(settings.value("tasks", tuple))
 

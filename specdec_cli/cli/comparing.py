@@ -14,6 +14,8 @@ from specdec_cli.ui.compared import as_csv, as_markdown, document, render_compar
 
 def execute(paths: Sequence[Path], form: Format, *, force: bool) -> int:
     """Show the comparison; returns the exit code. Raises UsageError for work that is not the same, unless forced."""
+    if odd := [path for path in paths if path.exists() and not path.is_file()]:
+        raise UsageError(f"{odd[0]} is no result file.", "It is no file at all.", "specdec bench compare A.json B.json")
     names = _names(paths)
     compared = comparison.compare([results.load(path) for path in paths], names)
     if compared.unequal and not force:

@@ -34,10 +34,7 @@ def execute(settings: Settings, given: Given) -> int:
     """Measure a server and answer; returns the exit code."""
     _check(given)
     path = settings.maybe("output", Path)
-    if path is not None and path.exists() and not settings.value("resume", bool):
-        raise UsageError(
-            f"{path} is there already.", "-o would write over it.", "Add --resume to go on with it, or name another."
-        )
+    reporting.check_output(settings)
     kept: list[Results] = []
 
     def keep(so_far: Results) -> None:
@@ -90,10 +87,13 @@ def _measure(settings: Settings, path: Path | None, sink: Sink, keep: serving.Ke
     if endpoint.about.n_ctx is not None:
         shown["ctx_size"] = str(endpoint.about.n_ctx)
     fresh = serving.fresh(endpoint, label, work, shown)
+    reporting.check_output(settings)  # again: another bench may have begun it meanwhile
     before = results.resumed(path, fresh) if path is not None and path.exists() else fresh
     keep(before)
     load = serving.Load(levels, settings.value("repeats", int))
-    serving.measure(endpoint, [endpoint.dialect.request(each, params) for each in work], before, load, keep, sink.progress)
+    requests = [endpoint.dialect.request(each, params) for each in work]
+    for doubt in serving.doubts(serving.measure(endpoint, requests, before, load, keep, sink.progress)):
+        sink.notice(doubt)
 
 
 def _prepared(settings: Settings, endpoint: client.Endpoint) -> list[Prepared]:

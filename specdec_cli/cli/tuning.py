@@ -22,7 +22,7 @@ from specdec_cli.bench.tuned import Model, Profile, Standing, Tuned
 from specdec_cli.bench.tuning import Budget, Search, search
 from specdec_cli.bench.variants import fit_together
 from specdec_cli.bench.ways import Asked, Sessions, Way
-from specdec_cli.bench.workloads import Workload, chosen, from_files, shipped
+from specdec_cli.bench.workloads import Workload, check_length, chosen, from_files, shipped
 from specdec_cli.cli import answering, keeping
 from specdec_cli.cli.benching import Once, prepared, with_model_metadata
 from specdec_cli.cli.contenders import drafts
@@ -95,23 +95,30 @@ def execute(settings: Settings, name: str | None) -> int:
     best = next((each for each in found.candidates if each.name == found.verdict.best), None)
     if best is not None:
         found = dataclasses.replace(found, commands=_commands(reached.work, best))
+    unwritten: UsageError | None = None
     if best is not None and not interrupted:
         description = f"{found.target.name} as specdec tune found it fastest: {best.name}."
-        profiles.write(Path(profile.path), description, keeping.kept(settings, best), keeping.comments(found))
-        found = dataclasses.replace(found, profile=profile)
+        try:
+            profiles.write(Path(profile.path), description, keeping.kept(settings, best), keeping.comments(found))
+            found = dataclasses.replace(found, profile=profile)
+        except UsageError as error:
+            unwritten = error
     _answer(settings, found)
+    if unwritten is not None:  # what was measured has been shown all the same
+        raise unwritten
     return EXIT_INTERRUPTED if interrupted else EXIT_DONE
 
 
 def _tuning(settings: Settings, base: SessionOptions, listener: Listener, interrupt: Interrupt) -> Iterator[_Reached]:
     """What is known so far, again after each run. Raises Interrupted, PassAborted, SpecdecError."""
+    workloads = _workloads(settings)  # before anything is loaded
     asked = ways.asked(base, drafts(settings, base, listener))
     together = fit_together(asked.plans)
     if not together:
         listener.notice("The candidates do not fit into memory at once, so each is loaded anew for its turns.")
     budget_s = settings.value("budget", float)
     with Sessions(asked.variants, lambda options: Session(options, listener, interrupt), together=together) as sessions:
-        work = _prepared(settings, ways.ready(asked, sessions), sessions)
+        work = _prepared(settings, workloads, ways.ready(asked, sessions), sessions)
         for name, sentence in work.asked.left_out.items():
             listener.notice(f"{name} is left out: {sentence}")
         if len(work.asked.variants) < 2:
@@ -140,20 +147,21 @@ def _tuning(settings: Settings, base: SessionOptions, listener: Listener, interr
             yield _Reached(work, state, monotonic() - started_s)
 
 
-def _prepared(settings: Settings, asked: Asked, sessions: Sessions) -> _Work:
+def _prepared(settings: Settings, workloads: Sequence[Workload], asked: Asked, sessions: Sessions) -> _Work:
     """The prompts of the tasks, as the target reads them."""
     plain = sessions.get(PLAIN)
     settings = with_model_metadata(settings, plain)
     params = SamplingParams(**sampling_values(settings))
     requests = {
         each.task.name: Request(each.prompt, params, each.task.n_predict, ignore_eos=True)
-        for each in prepared(settings, _workloads(settings), plain)
+        for each in prepared(settings, workloads, plain)
     }
     return _Work(settings, asked, requests, plain.n_ctx, plain.context.n_threads[0])
 
 
 def _workloads(settings: Settings) -> Sequence[Workload]:
     """What the person asked for; else the first task of each kind whose prompt is short."""
+    check_length(settings.value("predict", int))
     own, words = settings.value("prompts", tuple), settings.value("tasks", tuple)
     if own:
         return from_files(own)

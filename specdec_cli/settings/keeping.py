@@ -45,6 +45,7 @@ def write(path: Path, description: str, settings: Mapping[str, object], comments
         {"description": description, "settings": dict(settings)}, sort_keys=False, allow_unicode=True, width=1000
     )
     text = "".join(f"# {_one_line(comment)}\n" for comment in comments) + body
+    unfinished = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
@@ -52,6 +53,8 @@ def write(path: Path, description: str, settings: Mapping[str, object], comments
             file.write(text)
         Path(unfinished).replace(path)
     except OSError as error:
+        if unfinished is not None:
+            Path(unfinished).unlink(missing_ok=True)
         raise UsageError(f"The profile {path} cannot be written.", f"{error.strerror or error}.") from None
 
 

@@ -126,6 +126,7 @@ def _profile(given: Mapping[str, Raw], environment: Mapping[str, str]) -> Profil
 def _decide(
     setting: Setting, given: Mapping[str, Raw], environment: Mapping[str, str], profile: Profile | None, command: str
 ) -> Decided:
+    setting = replace(setting, default=setting.default_of(command))  # messages name the command's own
     if setting.name in given:
         raw = given[setting.name]
         if isinstance(raw, bool):
@@ -140,7 +141,7 @@ def _decide(
         place = f"{profile.path.name}, line {entry.line}"
         value = _parse(setting, entry.texts, f"{place}: {setting.key}: ", setting.key)
         return Decided(value, Source.PROFILE, f"profile {profile.name} ({place})")
-    return Decided(setting.default_of(command), Source.DEFAULT, "default")
+    return Decided(setting.default, Source.DEFAULT, "default")
 
 
 def _parse(setting: Setting, raw: str | Sequence[str], place: str, handle: str) -> object:

@@ -74,6 +74,8 @@ def _brought(shadow: Mapping[str, float]) -> str:
     """What drafting would have brought."""
     if not shadow:
         return "too few tokens to say what drafting would have brought"
+    if not shadow["drafted"]:  # what speed-up there is comes from the clock alone
+        return "drafting would have brought nothing: there was nothing to draft"
     return (
         f"drafting would have brought {shadow['tokens_per_s']:.1f} t/s instead of {shadow['plain_tokens_per_s']:.1f}:"
         f" {shadow['speed_up']:.2f}x\n{shadow['accepted']:.0f} of {shadow['drafted']:.0f} drafted tokens accepted,"

@@ -44,6 +44,7 @@ class ServerStandIn:
     usage: bool = True
     models: tuple[str, ...] = ("small",)
     model_path: str = "/models/small.gguf"
+    events: Sequence[Any] | None = None  # what is streamed in the place of an answer
     faults: list[Fault] = field(default_factory=list)
     asked: list[tuple[str, Any]] = field(default_factory=list)
     n_connections: int = 0
@@ -137,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/tokenize":
             self._json({"tokens": [7 if body["add_special"] else 8, *body["content"].encode("utf-8")]})
         elif self.path == "/completion":
-            self._stream(self._native(body), fault)
+            self._stream(self._native(body) if standin.events is None else map(json.dumps, standin.events), fault)
         else:
             self._json({"error": {"message": "no such path"}}, 404)
 
@@ -164,7 +165,8 @@ class _Handler(BaseHTTPRequestHandler):
         usage = {"prompt_tokens": n_prompt, "completion_tokens": body["max_tokens"]}
         if not body.get("stream"):
             return self._json({"choices": [], "usage": usage})
-        return self._stream(self._deltas(body["max_tokens"], usage), fault)
+        deltas = self._deltas(body["max_tokens"], usage)
+        return self._stream(deltas if self.standin.events is None else map(json.dumps, self.standin.events), fault)
 
     def _deltas(self, n: int, usage: dict[str, int]) -> Iterator[str]:
         """Pieces that hold a pass each, as vLLM sends them."""

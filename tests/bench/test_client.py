@@ -216,7 +216,9 @@ def test_what_is_no_http() -> None:
     assert "not HTTP" in text
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:port", "http://user:pass@x", "http://x/?key=1", "http://[::1"])
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "http://", "http://x:port", "http://user:pass@x", "http://x/?key=1", "http://[::1", "http://a..b"]
+)
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(UsageError):
         address(url)
@@ -300,3 +302,41 @@ def test_every_token_arrives_once(arrivals: list[tuple[float, int]], n_tokens: i
     assert [at for at, _ in shared] == [at for at, _ in arrivals]
     if any(n for _, n in arrivals):
         assert sum(n for _, n in shared) == n_tokens
+
+
+def _last(**timings: Any) -> dict[str, Any]:
+    usual = {"prompt_n": 3, "prompt_ms": 1.0, "predicted_n": N, "predicted_ms": 10.0}
+    return {"content": "", "stop": True, "timings": usual | timings}
+
+
+def _choice(**found: Any) -> dict[str, Any]:
+    return {"choices": [{"delta": {"content": "a"}, "finish_reason": "length"}], **found}
+
+
+@pytest.mark.parametrize(
+    ("llama", "event", "words"),
+    [
+        (True, _last(predicted_ms="x"), 'predicted_ms is "x"'),
+        (True, _last(predicted_ms=float("nan")), "predicted_ms is NaN"),
+        (True, _last(prompt_ms=None), "prompt_ms is null"),
+        (True, _last(predicted_n=-5), "predicted_n is -5"),
+        (True, _last(predicted_n=10**400), "predicted_n is 1000"),
+        (True, {"content": "a", "timings": [1]}, "timings is [1]"),
+        (True, {"content": "a", "tokens": ["x"]}, 'tokens is ["x"]'),
+        (False, {"choices": "abc"}, 'choices is "abc"'),
+        (False, {"choices": [{"delta": "x"}]}, 'delta is "x"'),
+        (False, _choice(usage=[1]), "usage is [1]"),
+        (False, _choice(usage={"completion_tokens": "x"}), 'completion_tokens is "x"'),
+        (False, _choice(usage={"completion_tokens": 1, "prompt_tokens_details": [1]}), "prompt_tokens_details is [1]"),
+    ],
+)
+def test_figures_that_no_server_can_mean_are_named(llama: bool, event: dict[str, Any], words: str) -> None:
+    with served(llama=llama) as server:
+        found = endpoint(server)
+        server.events = [event]
+        assert f"Its {words}" in refused(lambda: asked(found))
+
+
+def test_an_address_is_spelled_as_it_can_be_sent() -> None:
+    assert address("http://h:0").shown == "http://h:0"
+    assert address("http://h/ä b/").shown == "http://h/%C3%A4%20b"

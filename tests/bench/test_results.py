@@ -59,6 +59,7 @@ def _drop(key: str) -> Callable[[dict[str, Any]], object]:
         (lambda document: document.update(runs={}), "the file.runs is"),
         (lambda document: document["runs"][0].update(n_tokens="many"), "the file.runs[0].n_tokens is 'many', not int"),
         (lambda document: document["runs"][0].update(n_tokens=True), "not int"),
+        (lambda document: document["runs"][0].update(generation_tps=10**400), "the file.runs[0].generation_tps is too large"),
         (lambda document: document["runs"][0].update(itl_s=[[1.0]]), "the file.runs[0].itl_s[0] has 1 values, not 2"),
         (lambda document: document["runs"][0].update(task="zz"), "a run of 'zz'"),
         (lambda document: document["differences"][0].update(cause="weather"), "not one of rounding, fault, sampling"),

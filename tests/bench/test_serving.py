@@ -13,7 +13,7 @@ import pytest
 from specdec_cli.bench import results
 from specdec_cli.bench.client import Endpoint, find
 from specdec_cli.bench.results import Results, text_sha256, tokens_sha256
-from specdec_cli.bench.serving import Load, fresh, measure, notices
+from specdec_cli.bench.serving import Load, doubts, fresh, measure, notices
 from specdec_cli.bench.statistics import summarised
 from specdec_cli.bench.transport import ServerError, address
 from specdec_cli.bench.workloads import Prepared, Workload, prepare
@@ -130,3 +130,20 @@ def test_more_requests_than_a_server_works_on_is_worth_a_notice(standin: ServerS
     found = endpoint(standin)
     assert notices(found, (1, 4)) == []
     assert "works on 4 at a time: of 8 requests, the others wait (llama-server -np 8)." in notices(found, (1, 8))[0]
+
+
+def test_what_cannot_be_believed_is_said(standin: ServerStandIn) -> None:
+    found = measured(endpoint(standin), fresh(endpoint(standin), "theirs", work(endpoint(standin)), {}), (1,), 1)
+    assert list(doubts(found)) == []
+    run = found.runs[0]
+    assert run.client is not None
+    quick = replace(run, generation_s=1.0, client=replace(run.client, generation_s=9.0))
+    assert list(doubts(replace(found, runs=(quick, *found.runs[1:])))) == [
+        f"The server says that {run.task} took 1.00 s; by this side's clock its tokens came over 9.00 s."
+        " The rates are the server's own."
+    ]
+    short = replace(found, runs=(replace(run, n_tokens=run.n_tokens - 1), *found.runs[1:]))
+    assert list(doubts(short)) == [
+        f"The server did not write as many tokens as were asked for ({run.task}):"
+        f" {run.n_tokens - 1} in the place of {run.n_tokens}."
+    ]

@@ -87,7 +87,9 @@ def test_plain_decoding_wins_where_nothing_gains(seed: int) -> None:
 def test_one_run_is_not_enough_to_leave_plain_decoding() -> None:
     machine = Simulated({"a": 3.0})
     first = next(state for state in search(["a"], TASKS, machine.run, Budget(60, 64, 0.05), machine.clock) if state.best)
-    assert tuned.judge(first, _ways({"a": 3.0})).best == PLAIN
+    verdict = tuned.judge(first, _ways({"a": 3.0}))
+    assert verdict.best == PLAIN
+    assert "ran once beside it" in verdict.sentence
 
 
 @pytest.mark.parametrize("seconds", [5.0, 20.0, 60.0, 120.0, 600.0])

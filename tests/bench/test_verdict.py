@@ -90,3 +90,11 @@ def test_a_text_that_differs_and_was_not_looked_into_is_not_equal() -> None:
     found = made.results({"a": FAST})
     odd = replace(found, runs=(*found.runs[:-1], replace(found.runs[-1], tokens_sha256="other")))
     assert not judge(odd, Thresholds(equal=True)).passed
+
+
+def test_what_had_no_draft_accepted_has_not_gained() -> None:
+    found = made.results({"a": FAST})
+    idle = replace(found, runs=tuple(replace(run, accepted=0) for run in found.runs))
+    verdict = judge(idle, Thresholds())
+    assert verdict.worth_it is None
+    assert verdict.sentence.startswith("No gain: no draft of ngram was accepted in these runs")

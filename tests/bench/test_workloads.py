@@ -101,6 +101,7 @@ def test_prompts_of_one_name_are_told_apart(tmp_path: Path) -> None:
         ("a.jsonl", b'{"prompt": "x", "n_predict": 1}', "line 1: n_predict is 1"),
         ("a.jsonl", b'{"prompt": "x", "n_predict": true}', "line 1: n_predict is True"),
         ("a.jsonl", b'{"prompt": "x", "system": 4}', "line 1: system is no text"),
+        ("a.jsonl", rb'{"prompt": "x", "name": "\ud800"}', "line 1: name has half a character"),
     ],
 )
 def test_prompts_that_cannot_be_read_are_refused_with_their_place(
@@ -113,5 +114,13 @@ def test_prompts_that_cannot_be_read_are_refused_with_their_place(
 
 
 def test_a_prompt_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(PromptError, match="cannot be read"):
+    with pytest.raises(PromptError, match=r"There is no prompt file .*none\.txt"):
         from_files([tmp_path / "none.txt"])
+
+
+def test_prompts_are_read_in_the_encodings_that_editors_write(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Grüße\n", encoding="utf-16")
+    (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    (tmp_path / "c.jsonl").write_bytes('{"prompt": "a\u2028b"}\r\n{"prompt": "c"}\r\n'.encode())
+    found = from_files([tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.jsonl"])
+    assert [each.prompt for each in found] == ["Grüße", "one\ntwo", "a\u2028b", "c"]

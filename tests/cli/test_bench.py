@@ -97,14 +97,19 @@ def test_a_target_that_cannot_go_back_has_nothing_to_measure_beside_plain_decodi
     [
         ((), "There is no model"),
         (("demo", "--tasks", "nope"), "There is no task 'nope'"),
-        (("demo", "--prompts", "none.txt"), "none.txt cannot be read"),
+        (("demo", "--prompts", "none.txt"), "There is no prompt file none.txt"),
         (("demo", "--tasks", "code", "--prompts", "none.txt"), "cannot be used together"),
         (("demo", "--resume"), "--resume needs a file"),
         (("demo", "--max-memory", "lots"), "does not read as a size"),
         (("demo", "--draft", "none", "--require-speedup", "2"), "nothing to hold against the thresholds"),
         (("demo", "--draft", "ngram", "--temp", "1", "--require-equal"), "cannot hold when --verify reject samples"),
+        (("demo", "-o", "."), "It is no file"),
+        (("demo", "-o", ".", "--resume"), "It is no file"),
+        (("demo", "-o", "none/r.json"), "There is no folder none"),
         (("demo", "--grammar", "x"), "does not take --grammar"),
-        (("demo", "--draft", "ngram", "-n", "1"), "cannot be measured"),
+        (("demo", "--shadow"), "does not take --shadow"),
+        (("demo", "--draft", "ngram", "-n", "1"), "-n 1 cannot be measured"),
+        (("demo", "-n", "many"), "Use --predict 128, the default"),
     ],
 )
 def test_what_cannot_be_meant_ends_with_2(arguments: tuple[str, ...], words: str) -> None:

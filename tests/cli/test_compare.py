@@ -94,6 +94,7 @@ def test_other_forms(files: tuple[Path, Path]) -> None:
         (["a.json", "./a.json"], "named twice"),
         (["a.json", "none.json"], "none.json cannot be read"),
         (["a.json", "text.json"], "is no result file"),
+        (["a.json", "."], "It is no file at all."),
         (["a.json", "--ctx-size", "5"], "specdec bench compare does not take --ctx-size"),
     ],
 )
@@ -159,6 +160,7 @@ def test_a_server_under_load(standin: ServerStandIn, tmp_path: Path) -> None:
         (["--concurrency", "1,2"], "2 requests at a time need as many tasks."),
         (["-n", "900"], "Start the server with a longer context (llama-server -c)"),
         (["--draft-max", "3"], "--draft-max has no meaning with --server."),
+        (["-o", "none/r.json"], "There is no folder none."),
     ],
 )
 def test_what_cannot_be_measured_is_said_at_once(standin: ServerStandIn, tmp_path: Path, flags: list[str], said: str) -> None:

@@ -145,3 +145,18 @@ def test_interrupted_the_best_so_far_is_shown_and_nothing_is_written(
     assert "ngram" in text
     assert "2.00" in text
     assert not path.exists()
+
+
+def test_what_was_measured_is_shown_although_the_profile_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def searched(names: list[str], *_rest: object) -> Iterator[Search]:
+        yield Search(tuple(names), (Trial(PLAIN, "a", 0, 0, 8, 10.0, 1.0), Trial(names[0], "a", 0, 0, 8, 20.0, 1.0)))
+
+    monkeypatch.setattr(tuning, "search", searched)
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setattr(tuning, "_profile", lambda *_arguments: Profile("kept", str(tmp_path / "file" / "kept.yaml")))
+    assert main(["tune", "demo", "--draft", "ngram", "--tasks", "story", "--budget", "1", "--draft-max", "2", "-c", "512"]) == 2
+    done = capsys.readouterr()
+    assert "No profile was written." in done.out
+    assert "cannot be written" in done.err

@@ -55,6 +55,13 @@ def test_a_name_that_no_file_can_have_is_refused(own: Path, name: str) -> None:
         keeping.place(name, overwrite=True)
 
 
+def test_a_profile_that_cannot_take_its_place_leaves_nothing_behind(own: Path) -> None:
+    (own / "x.yaml" / "in").mkdir(parents=True)
+    with pytest.raises(UsageError):
+        keeping.write(own / "x.yaml", "", {}, [])
+    assert [path.name for path in own.iterdir()] == ["x.yaml"]
+
+
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UsageError):

@@ -45,6 +45,12 @@ def test_what_was_not_counted_is_not_available() -> None:
     assert lines["drafter"] == "none"
 
 
+def test_a_shadow_that_drafted_nothing_promises_nothing() -> None:
+    shadow = {"tokens_per_s": 56.4, "plain_tokens_per_s": 30.7, "speed_up": 1.84, "accepted": 0.0, "drafted": 0.0}
+    lines = dict(summary_lines(Summary(RunStats(), "none", 0, shadow=shadow | {"tokens_per_pass": 1.0})))
+    assert lines["shadow"] == "drafting would have brought nothing: there was nothing to draft"
+
+
 def test_drafted_ids_that_are_no_tokens_are_told() -> None:
     summary = a_summary()
     summary.stats.n_invalid = 2
