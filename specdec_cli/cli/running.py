@@ -87,15 +87,18 @@ def _run(settings: Settings, options: SessionOptions, prompt: str, sink: Sink, i
 
 
 def _brought(shadow: Shadow, plain: RunStats) -> dict[str, float]:
-    """What drafting would have brought, beside what the plain run took without the shadow's work; empty where nothing ran."""
+    """What drafting would have brought, beside what the plain run took without the shadow's work; empty where nothing ran.
+
+    The two are compared at the same prices: what this run's passes took beside other runs' would count as a gain or a loss.
+    """
     drafted, plain_s = shadow.stats, plain.pass_s + plain.host_s
     if not (drafted.n_rounds and plain.n_emitted and shadow.seconds and plain_s):
         return {}
-    slow, fast = plain.n_emitted / plain_s, drafted.n_emitted / shadow.seconds
+    slow, speed_up = plain.n_emitted / plain_s, shadow.plain_s / shadow.seconds
     return {
-        "tokens_per_s": fast,
+        "tokens_per_s": slow * speed_up,
         "plain_tokens_per_s": slow,
-        "speed_up": fast / slow,
+        "speed_up": speed_up,
         "accepted": drafted.n_accepted,
         "drafted": drafted.n_drafted,
         "tokens_per_pass": drafted.mean_acceptance_length or 1.0,

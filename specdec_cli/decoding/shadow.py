@@ -30,6 +30,7 @@ class Shadow:
     def __init__(self, drafter: Drafter, governor: Governor, pass_s: Callable[[int], float], max_draft: int) -> None:
         self.stats = RunStats()
         self.seconds = 0.0  # of that run's rounds
+        self.plain_s = 0.0  # of plain decoding for the same tokens, at the same prices
         self._drafter, self._governor, self._pass_s, self._max_draft = drafter, governor, pass_s, max_draft
         self._pending: _Pending | None = None
         self._n_shown = 0
@@ -61,6 +62,7 @@ class Shadow:
         pass_s = self._pass_s(len(proposal) + 1)
         unknown = (math.nan,) * min(n_accepted + 1, len(proposal))  # a plain pass gives no row for a draft
         self.seconds += proposal.pass_s + pass_s
+        self.plain_s += (n_accepted + 1) * self._pass_s(1)
         done = Round(
             index=self.stats.n_rounds,
             position=pending.start,

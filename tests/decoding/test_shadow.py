@@ -64,6 +64,7 @@ def test_a_wrong_draft_is_counted_where_the_text_parts_from_it() -> None:
     assert shadow.stats.acceptance_by_position == [1, 1, (n - 1) / n]
     assert (shadow.stats.n_recovered, shadow.stats.n_accepted) == (1, 3 * n - 1)
     assert shadow.seconds == 4 * shadow.stats.n_rounds
+    assert shadow.plain_s == shadow.stats.n_emitted
 
 
 def test_rounds_without_a_draft_cost_a_plain_pass() -> None:
@@ -71,4 +72,4 @@ def test_rounds_without_a_draft_cost_a_plain_pass() -> None:
     shadow = Shadow(NgramDrafter(), FixedGovernor(0), lambda n: float(n), 4)
     rounds = shadowed(asked, shadow)
     assert shadow.stats.n_drafted == 0
-    assert shadow.seconds == shadow.stats.n_emitted == len(rounds) - 1
+    assert shadow.seconds == shadow.plain_s == shadow.stats.n_emitted == len(rounds) - 1
