@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+
+from specdec_cli.wholefile import write_whole
 
 
 def folder() -> Path:
@@ -37,10 +38,7 @@ def write(kind: str, name: str, record: Mapping[str, Any]) -> None:
     try:
         where = folder() / kind
         where.mkdir(parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(dir=where, prefix=name, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(record, file)
-        Path(unfinished).replace(where / f"{name}.json")
+        write_whole(where / f"{name}.json", json.dumps(record).encode())
     except OSError:
         return
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import yaml
 from specdec_cli.errors import UsageError
 from specdec_cli.settings import profiles
 from specdec_cli.settings.kinds import quoted
+from specdec_cli.wholefile import write_whole
 
 _STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
 _PART = re.compile(r"-\d{5}-of-\d{5}\Z")  # of a model in several files
@@ -45,16 +44,10 @@ def write(path: Path, description: str, settings: Mapping[str, object], comments
         {"description": description, "settings": dict(settings)}, sort_keys=False, allow_unicode=True, width=1000
     )
     text = "".join(f"# {_one_line(comment)}\n" for comment in comments) + body
-    unfinished = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(unfinished).replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        if unfinished is not None:
-            Path(unfinished).unlink(missing_ok=True)
         raise UsageError(f"The profile {path} cannot be written.", f"{error.strerror or error}.") from None
 
 
