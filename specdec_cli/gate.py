@@ -19,7 +19,7 @@ from specdec_cli.pairing.findings import Rule, Verdict
 from specdec_cli.pairing.judge import judge, require
 from specdec_cli.pairing.llama_build import installed
 from specdec_cli.pairing.memory import require_room
-from specdec_cli.pairing.planned import Plan
+from specdec_cli.pairing.planned import Machine, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,22 @@ class Admitted:
         return dataclasses.replace(options, n_gpu_layers=planned.n_gpu_layers)
 
 
-def admit(options: SessionOptions, listener: Listener) -> Admitted:
-    """Pass what can run, with what a person should know about it. Raises SpecdecError."""
+def admit(options: SessionOptions, listener: Listener, machine: Machine | None = None) -> Admitted:
+    """Pass what can run, with what a person should know about it. Raises SpecdecError.
+
+    machine: what there is to fit into; this machine as it is now, if not given.
+    """
     header = _header(options.target, "target")
     if options.draft is None:
-        return Admitted(_planned(options, listener, header), None)
+        return Admitted(_planned(options, listener, machine, header), None)
     try:
         draft = _header(options.draft, "draft")
         report = judge(header, draft, installed())
         require(report, options.force)
-        plan = _planned(options, listener, header, draft)
+        plan = _planned(options, listener, machine, header, draft)
     except (ModelFileError, PairError) as error:
         without_draft(error, options, listener)
-        return Admitted(_planned(options, listener, header), None)
+        return Admitted(_planned(options, listener, machine, header), None)
     for found in report.findings:
         if found.severity > Verdict.COMPATIBLE and found.rule is not Rule.TARGET_CACHE:  # the session says that itself
             listener.notice(f"{found.sentence} {found.why}")
@@ -68,7 +71,7 @@ def without_draft(error: SpecdecError, options: SessionOptions, listener: Listen
 
 def n_rows(options: SessionOptions, *, drafting: bool) -> int:
     """Rows of logits that a pass of the target may ask for."""
-    n_max = options.n_max if drafting else 0
+    n_max = options.n_max if drafting or options.changeable else 0
     return exact.n_widths(n_max, options.context) if options.exact else n_max + 1
 
 
@@ -80,7 +83,9 @@ def _header(options: ModelOptions, role: Role) -> Header:
     return header
 
 
-def _planned(options: SessionOptions, listener: Listener, header: Header, draft: Header | None = None) -> Plan:
+def _planned(
+    options: SessionOptions, listener: Listener, machine: Machine | None, header: Header, draft: Header | None = None
+) -> Plan:
     """The memory plan, if all of it fits. Raises ModelFileError."""
     plan = room.plan_for(
         header,
@@ -91,6 +96,7 @@ def _planned(options: SessionOptions, listener: Listener, header: Header, draft:
         options.draft_context,
         n_rows(options, drafting=draft is not None or drafters.NGRAM in options.drafters),
         exact=options.exact,
+        machine=machine,
     )
     require_room(plan)
     if plan.rereads:

@@ -39,6 +39,7 @@ class SessionOptions:
     exact: bool = False
     force: bool = False  # draft although the vocabularies do not fit
     draft_optional: bool = False  # go on plainly when the draft cannot be used
+    changeable: bool = False  # drafter and draft length may change later: the target has room for drafts from the start
 
 
 def checked(options: SessionOptions) -> SessionOptions:

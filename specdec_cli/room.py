@@ -63,6 +63,21 @@ def this_machine() -> Machine:
     )
 
 
+def beside(plan: Plan, then: Machine) -> Machine:
+    """What there is to fit into while the models of a plan are open: what they hold counts as free, since a plan counts it as
+    needed. No more than there was before they were opened (then): what a plan allows for is not all taken at once.
+    """
+    now = this_machine()
+    held = sum(model.n_host_fixed for model in plan.models)
+    on_gpus = plan.on_gpus
+    left = {gpu.name: gpu.n_free + on_gpus.get(gpu.name, (0, 0))[0] for gpu in now.gpus}
+    return replace(
+        now,
+        n_free=min(then.n_free, now.n_free + held),
+        gpus=tuple(replace(gpu, n_free=min(gpu.n_free, left.get(gpu.name, 0))) for gpu in then.gpus),
+    )
+
+
 def limit_left(membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int | None:
     """What the limits of containers and services leave, in bytes; None where there is no limit.
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from specdec_cli import drafters
 from specdec_cli.cli import answering
-from specdec_cli.cli.options import given_flags, named_drafters
+from specdec_cli.cli.options import given_flags
 from specdec_cli.errors import EXIT_ANSWER_IS_NO, EXIT_DONE
 from specdec_cli.gguf.header import Header
 from specdec_cli.headers import open_header
+from specdec_cli.named import named_drafters
 from specdec_cli.pairing.advice import Advice
 from specdec_cli.pairing.findings import Rule, Verdict
 from specdec_cli.pairing.judge import Report, judge, to_json

@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import median
 
 from specdec_cli import cache, drafters
-from specdec_cli.cli.opening import session_options
 from specdec_cli.cli.running import open_display
 from specdec_cli.cli.signals import interruptible
 from specdec_cli.decoding.contracts import FinishReason, PassAborted, Round, SamplingParams
@@ -20,6 +19,7 @@ from specdec_cli.decoding.stats import RunStats
 from specdec_cli.errors import EXIT_ANSWER_IS_NO, EXIT_DONE, EXIT_INTERRUPTED
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.quantise import FileType, quantise
+from specdec_cli.opening import session_options
 from specdec_cli.session import Request, Session
 from specdec_cli.settings.resolve import Settings
 from specdec_cli.ui.output import OutputClosed, colour_allowed

@@ -26,12 +26,12 @@ from specdec_cli.bench.workloads import Workload, check_length, chosen, from_fil
 from specdec_cli.cli import answering, keeping
 from specdec_cli.cli.benching import Once, prepared, with_model_metadata
 from specdec_cli.cli.contenders import drafts
-from specdec_cli.cli.opening import session_options
 from specdec_cli.cli.signals import interruptible
 from specdec_cli.decoding.contracts import PassAborted, SamplingParams
 from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, SpecdecError, UsageError
 from specdec_cli.llama import library
 from specdec_cli.llama.interrupt import Interrupt
+from specdec_cli.opening import session_options
 from specdec_cli.options import Listener, SessionOptions
 from specdec_cli.session import Request, Session
 from specdec_cli.settings import keeping as profiles

@@ -92,7 +92,7 @@ class ChatTemplate:
         if self._worker is None or not self._worker.alive:
             self.close()
             self._worker = _Worker()
-        n_chars = sum(len(str(message["content"])) for message in messages)
+        n_chars = sum(len(str(text)) for message in messages for text in message.values())
         request = {
             **self._template,
             "messages": [dict(message) for message in messages],
