@@ -21,8 +21,12 @@ from specdec_cli.units import visible
 
 COMMANDS: Mapping[str, str] = {
     "run": "Complete a prompt, drafting where that makes it faster.",
+    "chat": "Talk with a model, drafting where that makes it faster.",
     "bench": "Measure whether drafting is worth it on this machine.",
     "tune": "Find the fastest drafter and draft length on this machine.",
+    "trace": "What happened in a run, from its --trace file.",
+    "verify": "Prove on your own files that drafting leaves the output as it is.",
+    "report": "Draw what bench or tune measured, as a page or a plot.",
     "check": "Whether a draft fits a target, and whether both fit in memory.",
     "suggest": "Which drafts fit a target.",
     "inspect": "What a model file is.",

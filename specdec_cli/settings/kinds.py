@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from specdec_cli.llama.options import Lora
 
@@ -19,6 +19,7 @@ FALSE_WORDS = ("off", "false", "0", "no", "disabled")
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 _SIZE = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+) ?((?:[kmgt]i?)?)b?\Z", re.IGNORECASE)
+_SPAN = re.compile(r"([0-9]{0,12}):([0-9]{0,12})\Z")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*(:[A-Za-z0-9._-]+)?\Z")
 _LOGIT_BIAS = re.compile(r"([0-9]{1,9})([+-])(.+)\Z")
 _OVERRIDE_KV = re.compile(r"([^=]{1,127})=(?:int:[+-]?[0-9]+|float:(?P<float>.+)|bool:(?:true|false)|str:.{0,127})\Z")
@@ -114,6 +115,23 @@ class Size:
         if not 1 <= n <= 1e18:
             raise BadValue("is out of range")
         return int(n)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of numbers, as slices have it: A:B, A:, :B."""
+
+    metavar: str = "A:B"
+    expects: str = "a range such as 40:80, 40: or :80; the first round is 0, and the last is left out"
+
+    def parse(self, text: str) -> tuple[int, int | None]:
+        match = _SPAN.match(text)
+        if not match:
+            raise BadValue("does not read as a range")
+        low, high = int(match[1] or 0), int(match[2]) if match[2] else None
+        if high is not None and high <= low:
+            raise BadValue("holds nothing")
+        return low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +268,7 @@ class Several:
     one: Callable[[str], object]
     separators: str = ""  # each of these characters separates; without any, the text is one value
     repeatable: bool = True  # else the last flag counts
+    word: Callable[[Any], str] | None = None  # writes one value as it is read, where shown() does not
 
     def parse(self, text: str) -> tuple[object, ...]:
         parts = re.split(f"[{re.escape(self.separators)}]", text) if self.separators else [text]
@@ -307,6 +326,12 @@ def logit_bias(text: str) -> tuple[int, float]:
     return int(token), _finite(size) * (-1 if sign == "-" else 1)
 
 
+def biased(value: tuple[int, float]) -> str:
+    """A token's bias as logit_bias() reads it."""
+    token, size = value
+    return f"{token}{size:+.7g}"
+
+
 def proportion(text: str) -> float:
     """One GPU's share of a model."""
     value = _finite(text)
@@ -340,6 +365,11 @@ def key_override(text: str) -> str:
 def lora(text: str) -> Lora:
     """A LoRA adapter at full strength."""
     return Lora(Path(nonempty(text)))
+
+
+def adapter(value: Lora) -> str:
+    """An adapter as lora() reads it."""
+    return str(value.path)
 
 
 def scaled_lora(text: str) -> Lora:

@@ -20,7 +20,7 @@ Raw = bool | str | Sequence[str]  # a flag as it was given: a switch, a text, or
 T = TypeVar("T")
 
 _EXACT_DRAFT_MAX = 8
-_OTHER_VARIABLES = {"SPECDEC_CACHE"}  # of ours, but no setting
+_OTHER_VARIABLES = {"SPECDEC_CACHE", "SPECDEC_SESSIONS"}  # of ours, but no setting
 
 
 class Source(IntEnum):
@@ -112,6 +112,18 @@ def with_metadata(settings: Settings, model_metadata: Mapping[str, object]) -> S
             )
     notices += metadata.unsupported(model_metadata)
     return replace(settings, decided=decided, notices=tuple(notices))
+
+
+def changed(settings: Settings, name: str, text: str, command: str) -> Settings:
+    """The settings with one of them decided anew by a command of a talk. Raises UsageError for a value that cannot be meant."""
+    kind = SETTINGS[name].kind
+    try:
+        value = kind.parse(text)
+    except BadValue as bad:
+        fix = f"Use {command} {bad.better}." if bad.better else ""
+        raise UsageError(f"{command} {quoted(text)} {bad.reason}.", f"{command} takes {kind.expects}.", fix) from None
+    decided = Decided(value, Source.FLAG, command)
+    return replace(settings, decided={**settings.decided, name: _seed(decided) if name == "seed" else decided})
 
 
 def _profile(given: Mapping[str, Raw], environment: Mapping[str, str]) -> Profile | None:

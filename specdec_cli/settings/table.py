@@ -20,6 +20,7 @@ from specdec_cli.settings.kinds import (
     Repository,
     Several,
     Size,
+    Span,
     Switch,
     Text,
 )
@@ -34,6 +35,13 @@ class Verify(StrEnum):
     REJECT = "reject"
 
 
+class Policy(StrEnum):
+    """What happens when a talk has filled the context."""
+
+    FULL = "full"
+    TRIM = "trim"
+
+
 class Format(StrEnum):
     """How measurements are shown."""
 
@@ -41,6 +49,17 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
     CSV = "csv"
     JSON = "json"
+
+
+class Plot(StrEnum):
+    """What a plot of a report shows."""
+
+    SPEEDUP = "speedup"
+    ACCEPTANCE = "acceptance"
+    COST = "cost"
+    LATENCY = "latency"
+    TIME = "time"
+    MEMORY = "memory"
 
 
 @dataclass(frozen=True)
@@ -109,16 +128,20 @@ class Setting:
         """A value as a person would write it; empty where nothing is set."""
         if isinstance(self.kind, Integer):
             return next((word for word, number in self.kind.words if number == value), kinds.shown(value))
+        if isinstance(self.kind, Several) and self.kind.word is not None and isinstance(value, tuple):
+            return ",".join(map(self.kind.word, value))
         return kinds.shown(value)
 
 
 _TENSORS = Several("PATTERN=BUFFER,...", "patterns of tensor names with a buffer type each", kinds.tensor_override, ",")
 _DEVICES = Several("DEV,...", "names of devices, or none", kinds.nonempty, ",", repeatable=False)
-_LORA = Several("FILE,...", "names of LoRA adapter files", kinds.lora, ",")
+_LORA = Several("FILE,...", "names of LoRA adapter files", kinds.lora, ",", word=kinds.adapter)
 _SCALED = Several("FILE:SCALE,...", "names of LoRA adapter files with a scale each", kinds.scaled_lora, ",")
 _KEYS = Several("KEY=TYPE:VALUE,...", "metadata keys with a type and a value each", kinds.key_override, ",")
 _STOP = Several("TEXT", "a text that is not empty", kinds.nonempty)
-_BIAS = Several("ID(+/-)BIAS", "a token id with a bias: 15043+1, 15043-0.5 or 15043-inf", kinds.logit_bias, ",")
+_BIAS = Several(
+    "ID(+/-)BIAS", "a token id with a bias: 15043+1, 15043-0.5 or 15043-inf", kinds.logit_bias, ",", word=kinds.biased
+)
 _SHARES = Several("N,...", "the share of each GPU, such as 3,1", kinds.proportion, ",/", repeatable=False)
 _FOLDERS = Several("FOLDER", "the name of a folder", kinds.folder)
 _FILES = Several("FILE", "the name of a file", kinds.file)
@@ -156,7 +179,7 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
     "Prompt and end": (
         Setting("prompt", Text(empty=True), "-p --prompt", "the prompt; also the second argument",
                 environment=False, profile=False),
-        Setting("file", FileName(), "-f --file", "a file with the prompt; - is standard input",
+        Setting("file", FileName(), "-f --file", "a file with the prompt, - is standard input; chat: a document",
                 environment=False, profile=False),
         Setting("system_prompt", Text(empty=True), "-sys --system-prompt", "the system message of the chat template"),
         Setting("raw", Switch(), "--raw", "the prompt as it is, without the model's chat template", False),
@@ -173,10 +196,13 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
                 only=("bench", "tune"), environment=False, profile=False),
         Setting("against", _OTHERS, "--against", "another drafter to measure beside --draft; repeatable", (),
                 only=("bench", "tune"), environment=False, profile=False),
+        Setting("seconds", Real(0, 86_400, above_low=True, metavar="SECONDS"), "--seconds",
+                "time that the checks may take, once the models are loaded", 60.0, only=("verify",)),
+        Setting("thorough", Switch(), "--thorough", "ten times as much time", False, only=("verify",)),
         Setting("budget", Real(0, 86_400, above_low=True, metavar="SECONDS"), "--budget",
                 "time that tuning may take, once the models are loaded", 120.0, only=("tune",)),
-        Setting("overwrite", Switch(), "--overwrite", "write the profile although there is one of its name", False,
-                only=("tune",), environment=False, profile=False),
+        Setting("overwrite", Switch(), "--overwrite", "write although there is a profile, or a file, of that name", False,
+                only=("tune", "report"), environment=False, profile=False),
         Setting("repeats", Integer(1, 1000), "--repeats", "runs of each task with each drafter", 3, only=("bench",)),
         Setting("require_speedup", Real(0, 1000, above_low=True), "--require-speedup",
                 "end with 1 where --draft is not so many times as fast as plain decoding", only=("bench",)),
@@ -184,8 +210,11 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
         Setting("require_equal", Switch(), "--require-equal",
                 "end with 1 where a text differs otherwise than by rounding; with --exact where it differs", False,
                 only=("bench",)),
-        Setting("output", FileName(), "-o --output", "write the results to a file, after each run", only=("bench",),
-                environment=False, profile=False),
+        Setting("output", FileName(), "-o --output",
+                "the file to write: of bench the results, after each run; of report .html, .png or .svg",
+                only=("bench", "report"), environment=False, profile=False),
+        Setting("plot", Choice(Plot), "--plot", "which plot a .png or .svg has", unset="the first that the file has",
+                only=("report",), environment=False, profile=False),
         Setting("resume", Switch(), "--resume", "go on with the file of -o: measure only what it lacks", False,
                 only=("bench",), environment=False, profile=False),
         Setting("label", Text("NAME"), "--label", "what the results are called", unset="the target's name",
@@ -201,6 +230,23 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
                 only=("bench",), environment=False, profile=False),
         Setting("concurrency", _LEVELS, "--concurrency", "with --server: requests at a time, one load after the other", (),
                 "1", only=("bench",), environment=False, profile=False),
+    ),
+    "Conversation": (
+        Setting("session", Text("NAME"), "--session",
+                "keep the talk under this name after every turn, and go on with it where it is kept already",
+                only=("chat",), environment=False, profile=False),
+        Setting("list_sessions", Switch(), "--list-sessions", "which sessions are kept, instead of a talk", False,
+                only=("chat",), environment=False, profile=False),
+        Setting("context", Choice(Policy), "--context",
+                "a full context ends the talk, or drops its oldest turns (trim)", Policy.FULL, only=("chat",)),
+        Setting("hide_thinking", Switch(), "--hide-thinking", "do not show what a reasoning model thinks", False,
+                only=("chat",)),
+        Setting("markdown", Switch(), "--markdown", "on a terminal, render the answers' markdown", False, only=("chat",)),
+        Setting("single", Switch(), "--single", "what comes through a pipe is one turn, not one a line", False,
+                only=("chat",), environment=False, profile=False),
+        Setting("vi", Switch(), "--vi", "edit the line with the keys of vi", False, only=("chat",)),
+        Setting("history", FileName(), "--history", "the file that keeps what was typed", unset="in the user's data folder",
+                only=("chat",)),
     ),
     "Speculation": (
         Setting("draft_max", Integer(0, 512, "0 = plain decoding"), "--draft-max | --draft-n --spec-draft-n-max",
@@ -251,6 +297,16 @@ PANELS: Mapping[str, tuple[Setting, ...]] = {
     "Display": (
         Setting("tokens", Text("PATTERN"), "--tokens", "list the tokens whose text matches a regular expression",
                 only=("inspect",), environment=False, profile=False),
+        Setting("trace", FileName(), "--trace", "write a line of JSON for each round to a file; it holds the text",
+                only=("run", "chat", "bench"), environment=False, profile=False),
+        Setting("rounds", Span(), "--rounds", "which rounds to show, the first being 0", unset="0:40", only=("trace",),
+                environment=False, profile=False),
+        Setting("worst", Switch(), "--worst", "where drafts fail, by kind of token, and the dearest refusals", False,
+                only=("trace",), environment=False, profile=False),
+        Setting("top", Integer(0, 10_000), "--top", "with --worst: how many of the dearest refusals", 10, only=("trace",),
+                environment=False, profile=False),
+        Setting("diff", Switch(), "--diff", "compare two traces: where their texts part, and their sums", False,
+                only=("trace",), environment=False, profile=False),
         Setting("show_draft", Switch(), "--show-draft", "mark the tokens that came from the draft", False),
         Setting("json", Switch(), "--json", "nothing but JSON on standard output", False, profile=False),
         Setting("live", Switch(), "--live", "figures while it runs, on a terminal", True),
@@ -354,6 +410,7 @@ EXCLUSIVE: tuple[tuple[str, ...], ...] = (
     ("json", "show_draft"),
     ("json", "format"),
     ("tasks", "prompts"),
+    ("seconds", "thorough"),
 )
 
 

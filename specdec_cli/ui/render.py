@@ -21,6 +21,11 @@ def counted(rate: float | None, part: int, whole: int) -> str:
 
 def render(renderable: RenderableType, *, colour: bool, columns: int) -> str:
     """What rich makes of an object, without blanks at the ends of lines and without the last newline."""
+    return "\n".join(rendered_lines(renderable, colour=colour, columns=columns)).rstrip("\n")
+
+
+def rendered_lines(renderable: RenderableType, *, colour: bool, columns: int) -> list[str]:
+    """The lines that rich makes of an object, empty ones at the end included, without blanks at their ends."""
     console = Console(
         file=StringIO(),
         width=columns,
@@ -34,4 +39,4 @@ def render(renderable: RenderableType, *, colour: bool, columns: int) -> str:
     )
     with console.capture() as capture:
         console.print(renderable)
-    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
+    return [line.rstrip() for line in capture.get().removesuffix("\n").split("\n")] if capture.get() else []

@@ -1,4 +1,4 @@
-"""The comparison of several runs as a table."""
+"""Tables that commands share: the comparison of several runs, names beside what they mean."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from rich.text import Text
 
 from specdec_cli.decoding.stats import ratio
 from specdec_cli.ui.render import NOT_KNOWN, counted, number, render
+
+_WIDE = 60  # columns from which names need not wrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,16 @@ def comparison_table(rows: Sequence[Compared], *, colour: bool = False, columns:
             _same(row.same_text),
         )
     return render(table, colour=colour, columns=columns)
+
+
+def command_table(rows: Sequence[tuple[str, str]], *, colour: bool, columns: int) -> str:
+    """Names, each with what it means."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=columns >= _WIDE, style="bold", overflow="fold")
+    grid.add_column(overflow="fold")
+    for name, meaning in rows:
+        grid.add_row(Text(name), Text(meaning))
+    return render(grid, colour=colour, columns=columns)
 
 
 def _same(same: bool | None) -> Text:

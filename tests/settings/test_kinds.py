@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from specdec_cli.llama.options import CacheType, FlashAttention, Lora
 from specdec_cli.settings import kinds
-from specdec_cli.settings.kinds import BadValue, Choice, Integer, Kind, Real, Several, Size, Switch
+from specdec_cli.settings.kinds import BadValue, Choice, Integer, Kind, Real, Several, Size, Span, Switch
 from specdec_cli.settings.table import SETTINGS, Setting
 
 
@@ -201,3 +201,13 @@ def test_a_size_is_bytes(text: str, n: int) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(BadValue):
         Size().parse(text)
+
+
+@pytest.mark.parametrize(("text", "span"), [("3:7", (3, 7)), (":7", (0, 7)), ("3:", (3, None)), (":", (0, None))])
+def test_a_range_is_read_as_slices_are(text: str, span: tuple[int, int | None]) -> None:
+    assert Span().parse(text) == span
+
+
+@pytest.mark.parametrize("text", ["", "5", "7:3", "3:3", ":0", "-1:2", "1:2:3", "a:b"])
+def test_a_range_that_holds_nothing_or_is_none_is_refused(text: str) -> None:
+    assert _reason(Span(), text)

@@ -120,3 +120,11 @@ def test_groups_that_exclude_each_other_name_settings() -> None:
 )
 def test_names_of_llama_cpp_old_and_new_lead_to_the_setting(flag: str, name: str) -> None:
     assert dict(spellings(SETTINGS))[flag].name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("logit_bias", "15043+1,3-0.5,4-inf"), ("lora", "a.gguf,b.gguf"), ("lora_scaled", "a.gguf:0.5")]
+)
+def test_a_value_is_shown_as_it_is_read(name: str, text: str) -> None:
+    setting = SETTINGS[name]
+    assert setting.shown(setting.kind.parse(text)) == text
