@@ -25,13 +25,13 @@ _NOT_KEPT = frozenset({
 
 def kept(settings: Settings, best: Standing) -> dict[str, object]:
     """The settings of the profile, by key: the model, the drafter and how far it drafts, and what else was given."""
-    found: dict[str, object] = {"model": _lasting(settings.value("model", str))}
-    found["draft"] = ",".join(map(_lasting, best.draft.split(",")))
+    found: dict[str, object] = {"model": lasting(settings.value("model", str))}
+    found["draft"] = ",".join(map(lasting, best.draft.split(",")))
     if best.draft_fixed is not None:
         found["draft-fixed"] = best.draft_fixed
     elif best.draft_max is not None:
         found["draft-max"] = best.draft_max
-    return found | {setting.key: _value(setting, value) for setting, value in _given(settings)}
+    return found | {setting.key: worded(setting, value) for setting, value in _given(settings)}
 
 
 def comments(tuned: Tuned) -> list[str]:
@@ -63,11 +63,11 @@ def lines(
         words += ["--draft-max", str(best.draft_max)]
     devices = []
     for setting, value in _given(settings):
-        flags = _flags(setting, value)
-        words += flags
+        given = flags(setting, value)
+        words += given
         of_llama = setting.fills.startswith(("model.", "context.")) and setting.name not in ("ctx_size", "threads")
         if of_llama and (draft is not None or not setting.draft):
-            devices += flags
+            devices += given
     served = Served(
         target=read_header(target, "target"),
         draft=read_header(draft, "draft") if draft is not None else None,
@@ -89,14 +89,15 @@ def _given(settings: Settings) -> Iterator[tuple[Setting, object]]:
             yield setting, decided.value
 
 
-def _value(setting: Setting, value: object) -> object:
+def worded(setting: Setting, value: object) -> object:
     """As a profile has it: a list where the flag may be given several times."""
     if setting.repeats and isinstance(value, tuple):
         return [setting.shown((each,)) for each in value]
     return value if isinstance(value, int) and setting.shown(value) == str(value) else setting.shown(value)
 
 
-def _flags(setting: Setting, value: object) -> list[str]:
+def flags(setting: Setting, value: object) -> list[str]:
+    """A setting as words of a command line."""
     if not setting.takes_value:
         return [setting.flag if value else f"--no-{setting.flag[2:]}"]
     if isinstance(setting.kind, Several) and setting.repeats and isinstance(value, tuple):
@@ -104,7 +105,7 @@ def _flags(setting: Setting, value: object) -> list[str]:
     return [setting.flag, setting.shown(value)]
 
 
-def _lasting(reference: str) -> str:
+def lasting(reference: str) -> str:
     """A reference that means the same from another folder."""
     path = Path(reference).expanduser()
     return str(path.absolute()) if path.is_file() else reference

@@ -10,7 +10,7 @@ from specdec_cli.settings.resolve import resolve
 from specdec_cli.settings.table import RUN
 
 
-@settings_command("run", RUN, words=("model", "prompt"))
+@settings_command("run", (*RUN, "trace"), words=("model", "prompt"))
 def app(given: Given) -> int:
     """Complete a prompt, drafting where that makes it faster.
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from specdec_cli.cli.opening import session_options
+from specdec_cli.cli.recording import begin, open_trace
 from specdec_cli.cli.signals import interruptible
 from specdec_cli.decoding.contracts import FinishReason, PassAborted, SamplingParams
 from specdec_cli.decoding.loop import Event
 from specdec_cli.decoding.shadow import Shadow
 from specdec_cli.decoding.stats import RunStats
-from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, GrammarError, SpecdecError
+from specdec_cli.errors import EXIT_DONE, EXIT_INTERRUPTED, SpecdecError
 from specdec_cli.llama import library
 from specdec_cli.llama.context import Context
-from specdec_cli.llama.grammar import Grammar
 from specdec_cli.llama.interrupt import Interrupt
-from specdec_cli.llama.model import Model
-from specdec_cli.llama.schema import grammar_from_schema, unenforced_keywords
-from specdec_cli.options import SessionOptions
+from specdec_cli.opening import constraint, session_options
+from specdec_cli.options import Listener, SessionOptions
 from specdec_cli.session import Request, Session
 from specdec_cli.settings.build import sampling_values
 from specdec_cli.settings.resolve import Settings, with_metadata
+from specdec_cli.tracing.recording import traced
+from specdec_cli.tracing.writing import TraceFile
 from specdec_cli.ui.marks import legend, marked
 from specdec_cli.ui.output import OutputClosed, colour_allowed
 from specdec_cli.ui.sinks import Display, Sink, open_sink
@@ -34,10 +33,10 @@ def execute(settings: Settings, prompt: str) -> int:
     """Complete one prompt; returns the exit code."""
     interrupt = Interrupt()
     try:
-        with open_display(settings) as sink:
+        with open_display(settings) as sink, open_trace(settings, sink) as trace:
             options = session_options(settings, sink)
             with interruptible(interrupt):
-                return _run(settings, options, prompt, sink, interrupt)
+                return _run(settings, options, prompt, sink, interrupt, trace)
     except PassAborted:
         return EXIT_INTERRUPTED
     except OutputClosed as closed:
@@ -54,10 +53,12 @@ def open_display(settings: Settings) -> Sink:
     return open_sink(display, sys.stdout, sys.stderr, os.environ)
 
 
-def _run(settings: Settings, options: SessionOptions, prompt: str, sink: Sink, interrupt: Interrupt) -> int:
+def _run(
+    settings: Settings, options: SessionOptions, prompt: str, sink: Sink, interrupt: Interrupt, trace: TraceFile | None
+) -> int:
     with Session(options, sink, interrupt) as session:
         settings = with_metadata(settings, session.model.metadata)
-        _say_settings(settings, sink)
+        say_settings(settings, sink)
         if settings.value("verbose", bool):
             for sentence in session.plan.sentences:
                 sink.notice(sentence)
@@ -66,11 +67,12 @@ def _run(settings: Settings, options: SessionOptions, prompt: str, sink: Sink, i
             params=SamplingParams(**sampling_values(settings)),
             n_predict=settings.value("predict", int),
             stops=settings.value("stop", tuple),
-            constraint=_constraint(settings, session.model, sink),
+            constraint=constraint(settings, session.model, sink),
             ignore_eos=settings.value("ignore_eos", bool),
         )
+        begin(trace, settings, session, sink)
         stats = RunStats()
-        for event in _shown(settings, session.generate(request), session, sink):
+        for event in _shown(settings, traced(trace, session, request), session, sink):
             stats.add(event)
             sink.event(event, stats)
         sink.finish(
@@ -124,7 +126,8 @@ def _described(context: Context) -> dict[str, object]:
     }
 
 
-def _say_settings(settings: Settings, sink: Sink) -> None:
+def say_settings(settings: Settings, sink: Listener) -> None:
+    """Tell what is to be heard about the settings; with -v each of them."""
     for notice in settings.notices:
         sink.notice(notice)
     if settings.value("verbose", bool):
@@ -137,26 +140,3 @@ def _shown(settings: Settings, events: Iterator[Event], session: Session, sink: 
         return events
     sink.notice(legend())
     return marked(events, session.model.vocabulary.piece, colour=colour_allowed(sys.stdout, os.environ))
-
-
-def _constraint(settings: Settings, model: Model, sink: Sink) -> Grammar | None:
-    """The grammar, from whichever of its four settings is given."""
-    grammar = settings.maybe("grammar", str) or _read(settings.maybe("grammar_file", Path), "grammar")
-    schema = settings.maybe("json_schema", str) or _read(settings.maybe("json_schema_file", Path), "JSON schema")
-    if schema is not None:
-        grammar = grammar_from_schema(schema)
-        if loose := unenforced_keywords(schema):
-            sink.notice(f"The JSON schema is followed but for what no grammar can hold: {', '.join(loose)}.")
-    return Grammar(model.vocabulary.handle, grammar) if grammar is not None else None
-
-
-def _read(path: Path | None, what: str) -> str | None:
-    if path is None:
-        return None
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise GrammarError(
-            f"The {what} file {path} cannot be read.", f"{reason}.", "Check the path; it must be UTF-8."
-        ) from None

@@ -91,6 +91,31 @@ class Reins(Protocol):
         """Who is to draft on behind this, of those who offer to; empty: nobody. From then on the reins are that drafter's."""
 
 
+class Reason(StrEnum):
+    """Why a governor lets a round draft, or not."""
+
+    PAYS = "pays"  # drafting promises more tokens per second
+    PROBE = "probe"  # it does not, but is tried
+    NO_GAIN = "no gain"  # it does not
+    CATCH_UP = "catch-up"  # it would, but what the drafter has to catch up on first does not come back before the end
+    NO_OFFER = "no offer"  # no drafter has anything to propose
+    NO_ROOM = "no room"  # no draft token fits: the last token of the budget, or of the context
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """A governor's reason for a plan, in what was known before the round: of the drafter that promised most, if there was one.
+
+    tokens / seconds is what its draft was to bring; rate is what it had to beat (lambda).
+    """
+
+    reason: Reason
+    rate: float  # tokens per second that are had without it
+    length: int = 0  # the draft that was to bring most
+    tokens: float = 1.0  # expected of a round with it
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How far to draft this round, and by whom. Made before anything of the round is sampled."""
@@ -101,6 +126,7 @@ class Plan:
     drafter: str = ""  # which of several; empty: the only one
     window: int | None = None  # catch up on so many of the last tokens at most; None: on all
     reins: Reins | None = None
+    why: Why | None = None  # None: a fixed choice
 
     def draws(self, n: int, peak: float) -> bool:
         """Whether a draft of n tokens goes on to draw one more, from a row with this peak."""
@@ -197,7 +223,8 @@ class Verdict:
     """What verification made of a proposal.
 
     next_token is None when no token is legal at that place. p and q hold the target's and the drafter's probability of each
-    judged draft token: the accepted ones, and the one that was refused.
+    judged draft token: the accepted ones, and the one that was refused. law is the target's distribution at the place of
+    next_token.
     """
 
     n_accepted: int
@@ -205,6 +232,7 @@ class Verdict:
     kind: Kind
     p: tuple[float, ...] = ()
     q: tuple[float, ...] = ()
+    law: Law | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +273,8 @@ class Round:
     pass_s: float  # the target's pass
     host_s: float  # everything else of the round
     at_s: float  # time.perf_counter() when it was committed
+    plan: Plan | None = None  # what the governor had planned; None: no round of the loop
+    law: Law | None = None  # the target's distribution at the place of the token that it added
 
     @property
     def n_drafted(self) -> int:

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from specdec_cli.decoding.acceptance import Calibration
-from specdec_cli.decoding.contracts import Offer, Plan, Proposal, Round
+from specdec_cli.decoding.contracts import Offer, Plan, Proposal, Reason, Round, Why
 from specdec_cli.decoding.costs import CostCurve
 
-_PLAIN = Plan(0)
 _MEMORY = 0.9  # of a drafter's realised rate, for each of its rounds
 _PERFECT = 0.98  # nobody's drafts are accepted more often
 _GAIN = 1.02  # what a probe hopes for, times what would be had without it
@@ -98,14 +97,21 @@ class Prices:
 
     def best_rate(self, chance: float) -> float:
         """Tokens per second at the best length, if every token is accepted with this chance."""
+        _, tokens, seconds = self.best_draft(chance)
+        return tokens / seconds if seconds else 0.0
+
+    def best_draft(self, chance: float) -> tuple[int, float, float]:
+        """The length with most tokens per second, if every token is accepted with this chance, its tokens and its seconds."""
         alive = tokens = 1.0
-        best = 0.0
+        best, found = 0.0, (0, 1.0, 0.0)
         for n in range(1, len(self.pass_s)):
             alive *= chance
             tokens += alive
             if n >= self.n_min:
-                best = max(best, tokens / (self.pass_s[n] + n * self.step_s))
-        return best
+                seconds = self.pass_s[n] + n * self.step_s
+                if tokens > best * seconds:
+                    best, found = tokens / seconds, (n, tokens, seconds)
+        return found
 
     def least_chance(self, rate: float) -> float:
         """The lowest chance with which drafts bring more tokens per second than this; 0 if no drafter is that good."""
@@ -145,12 +151,17 @@ class Governor:
         pass_s = tuple(self.costs(n + 1) for n in range(n_max + 1))
         best = plain = 1 / pass_s[0]
         chosen, floor = "", 0.0
+        why = Why(Reason.NO_OFFER if n_max else Reason.NO_ROOM, plain)
         prices: dict[str, Prices] = {}
         for name, offer in offers.items():
             account = self.accounts[name]
             prices[name] = Prices(pass_s, account.step_s, min(self._n_min, n_max))
             rate = _promised(account, offer, prices[name])
-            if rate > best and _comes_back(account, offer, left, plain, rate, _WINDOW):
+            returns = rate > best and _comes_back(account, offer, left, plain, rate, _WINDOW)
+            if returns or not why.length:
+                reason = Reason.PAYS if returns else Reason.CATCH_UP if rate > best else Reason.NO_GAIN
+                why = Why(reason, best, *prices[name].best_draft(account.by_peak.rate(offer.certainty)))
+            if returns:
                 best, chosen = rate, name
         without, window = best, _PROBE_WINDOW
         for name, offer in offers.items():
@@ -159,13 +170,14 @@ class Governor:
                 account.n_probes, account.n_wait = 0, _FIRST_WAIT
             elif (supposed := _supposed(account, offer, prices[name], best, left)) is not None:
                 chosen, floor = name, supposed
+                why = Why(Reason.PROBE, best, *prices[name].best_draft(account.by_peak.rate(offer.certainty)))
                 break
         else:
             without, window = plain, _WINDOW
         if not chosen:
-            return _PLAIN
+            return Plan(0, why=why)
         self._draft = self._reins(chosen, replace(prices[chosen], rate=best, floor=floor), without)
-        return Plan(n_max, self._n_min, self._p_min, chosen, window, self._draft)
+        return Plan(n_max, self._n_min, self._p_min, chosen, window, self._draft, why)
 
     def trim(self, proposal: Proposal) -> Proposal:
         return self._draft.trim(proposal)

@@ -16,6 +16,7 @@ from specdec_cli.decoding.contracts import (
     Offer,
     PassAborted,
     PassResult,
+    Plan,
     PromptPass,
     Proposal,
     Round,
@@ -80,6 +81,7 @@ class PassRequest:
     """What a round asks of the target: one pass over tokens, a row of logits for each."""
 
     tokens: tuple[int, ...]
+    plan: Plan
     proposal: Proposal
     n_invalid: int
     sampler: Sampler
@@ -103,7 +105,7 @@ def begin(sequence: Sequence, target: Target, drafter: Drafter | None, governor:
         proposal = governor.trim(proposal.cut(plan.n_max))
     proposal, n_valid = _admit(proposal, target.n_vocab, job.end_tokens)
     tokens = (context[-1], *proposal.tokens[:n_valid])
-    return PassRequest(tokens, proposal, len(proposal) - n_valid, for_verifier, started_s)
+    return PassRequest(tokens, plan, proposal, len(proposal) - n_valid, for_verifier, started_s)
 
 
 def settle(sequence: Sequence, request: PassRequest, result: PassResult) -> tuple[Round, Verdict]:
@@ -129,6 +131,8 @@ def settle(sequence: Sequence, request: PassRequest, result: PassResult) -> tupl
         pass_s=result.seconds,
         host_s=now_s - request.started_s - proposal.pass_s - result.seconds,
         at_s=now_s,
+        plan=request.plan,
+        law=verdict.law,
     )
     sequence.n_rounds += 1
     return done, verdict

@@ -43,10 +43,10 @@ def match(proposal: Proposal, rows: Rows, context: Sequence[int], sampler: Sampl
         p.append(law.prob(x))
         q.append(_prob(proposal.q[i], x))
         if t != x:
-            return Verdict(i, t, Kind.RECOVERED, tuple(p), tuple(q))
+            return Verdict(i, t, Kind.RECOVERED, tuple(p), tuple(q), law)
         walk.advance(x)
-    t = walk.draw(walk.law(rows[len(proposal)]))
-    return Verdict(len(proposal), t, Kind.BONUS, tuple(p), tuple(q))
+    law = walk.law(rows[len(proposal)])
+    return Verdict(len(proposal), walk.draw(law), Kind.BONUS, tuple(p), tuple(q), law)
 
 
 def reject(proposal: Proposal, rows: Rows, context: Sequence[int], sampler: Sampler) -> Verdict:
@@ -66,10 +66,10 @@ def reject(proposal: Proposal, rows: Rows, context: Sequence[int], sampler: Samp
         q.append(qx)
         if qx <= 0 or sampler.noise.uniform(walk.position) * qx >= px:
             t = walk.draw(residual(law, proposal.q[i], x))
-            return Verdict(i, t, Kind.RECOVERED, tuple(p), tuple(q))
+            return Verdict(i, t, Kind.RECOVERED, tuple(p), tuple(q), law)
         walk.advance(x)
-    t = walk.draw(walk.law(rows[len(proposal)]))
-    return Verdict(len(proposal), t, Kind.BONUS, tuple(p), tuple(q))
+    law = walk.law(rows[len(proposal)])
+    return Verdict(len(proposal), walk.draw(law), Kind.BONUS, tuple(p), tuple(q), law)
 
 
 def residual(p: Law, q: Law | None, x: int) -> Law:

@@ -32,6 +32,7 @@ class Mark:
 
 
 ACCEPTED = Mark("+", Style(color="green"), "accepted draft tokens, | between them")
+REFUSED = Mark("-", Style(color="yellow"), "refused draft tokens")
 RECOVERED = Mark("~", Style(color="red"), "recovered: in place of a refused draft token")
 BONUS = Mark("*", Style(color="cyan"), "bonus: after a draft that was accepted whole")
 KINDS = {Kind.RECOVERED: RECOVERED, Kind.BONUS: BONUS}
