@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -10,26 +11,35 @@ from typing import Protocol, Self
 
 from specdec_cli.bench.energy import Energy
 from specdec_cli.bench.machine import peak_memory
-from specdec_cli.bench.results import Cause, Difference, Results, Run, text_sha256, tokens_sha256
+from specdec_cli.bench.results import Cause, Curve, Difference, Results, Run, text_sha256, tokens_sha256
 from specdec_cli.bench.schedule import Slot, remaining, schedule
 from specdec_cli.decoding.contracts import Ended, FinishReason, PromptPass, Round
 from specdec_cli.decoding.loop import Event
 from specdec_cli.decoding.replay import Recorder, explain, first_difference
 from specdec_cli.decoding.stats import RunStats
 from specdec_cli.decoding.verification import Rule
+from specdec_cli.drafters import MODEL
 from specdec_cli.options import Listener
+from specdec_cli.pricing import Ledger
 from specdec_cli.session import Request, Session
 
 _N_WARM_UP = 16  # tokens
 _ENDED = (FinishReason.INTERRUPTED, None)
 
 
-class Engine(Protocol):
-    """What a session does, as far as it is measured."""
-
-    def forget(self) -> None: ...
+class Generator(Protocol):
+    """What writes."""
 
     def generate(self, request: Request, /) -> Iterator[Event]: ...
+
+
+class Engine(Generator, Protocol):
+    """What a session does, as far as it is measured."""
+
+    @property
+    def ledger(self) -> Ledger | None: ...
+
+    def forget(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -46,6 +56,7 @@ class Work:
     openers: Mapping[str, Callable[[], Engine]]  # by the name of the variant
     repeats: int
     together: bool = True  # all variants fit into memory at once
+    traced: Callable[[Engine, Slot], Generator] | None = None  # makes a measured run in place of the engine, and tells of it
 
 
 # engine, request, index of the first token that differs, the reference's tokens -> why
@@ -71,7 +82,8 @@ class Bench:
         started_s = monotonic()
         for i, slot in enumerate(slots):
             self._tell(slot, i, len(slots), started_s)
-            results = results.with_run(self._measured(slot))
+            run = self._measured(slot)
+            results = results.with_run(run, _curve(self._engine(slot.variant), run))
             yield results
         for run in different(results):
             self._listener.progress(f"comparing the texts of {run.task}", None)
@@ -109,7 +121,8 @@ class Bench:
         engine = self._engine(slot.variant)
         engine.forget()
         before_j = self._energy.read()
-        done = generated(engine, self._work.requests[slot.task])
+        traced = self._work.traced
+        done = generated(traced(engine, slot) if traced is not None else engine, self._work.requests[slot.task])
         after_j = self._energy.read()
         if done.stats.finish in _ENDED:
             raise Interrupted
@@ -141,6 +154,9 @@ class Bench:
             tokens_sha256=tokens_sha256(done.tokens),
             text_sha256=text_sha256(done.text),
             finish=stats.finish.value if stats.finish is not None else None,
+            verified_at=_counts(stats.n_verified_at),
+            accepted_at=_counts(stats.n_accepted_at),
+            lengths=_counts(done.lengths),
         )
 
     def _difference(self, results: Results, run: Run) -> Difference:
@@ -157,13 +173,15 @@ class Generated:
     stats: RunStats
     tokens: tuple[int, ...]
     bursts: tuple[tuple[float, int], ...]
+    lengths: Counter[int]  # rounds that drafted so many tokens
     text: str
 
 
-def generated(engine: Engine, request: Request) -> Generated:
+def generated(engine: Generator, request: Request) -> Generated:
     """Run a request to its end."""
     tokens: list[int] = []
     bursts: list[tuple[float, int]] = []
+    lengths: Counter[int] = Counter()
     texts: list[str] = []
     stats = RunStats()
     for event in engine.generate(request):
@@ -171,11 +189,27 @@ def generated(engine: Engine, request: Request) -> Generated:
         stats.add(event)
         if isinstance(event, Round):
             tokens.extend(event.emitted)
+            lengths[event.n_drafted] += 1
             if last_s is not None:
                 bursts.append((event.at_s - last_s, len(event.emitted)))
         if not isinstance(event, PromptPass):
             texts.append(event.text)
-    return Generated(stats, tuple(tokens), tuple(bursts), "".join(texts))
+    return Generated(stats, tuple(tokens), tuple(bursts), lengths, "".join(texts))
+
+
+def _counts(found: Counter[int]) -> tuple[int, ...]:
+    """By 0, 1, 2, ..."""
+    return tuple(found[i] for i in range(max(found, default=-1) + 1))
+
+
+def _curve(engine: Engine, run: Run) -> Curve | None:
+    """What the session that made a run knows of its costs; None of one that does not go by them."""
+    ledger = engine.ledger
+    if ledger is None:
+        return None
+    account = ledger.accounts.get(MODEL)
+    step_s = account.step_s if account is not None else None
+    return Curve(tuple(ledger.costs.known().items()), step_s, (run.n_prompt or 0) + run.n_tokens)
 
 
 def different(results: Results) -> list[Run]:

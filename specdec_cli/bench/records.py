@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from enum import StrEnum
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class BadRecord(ValueError):
@@ -18,6 +20,8 @@ class BadRecord(ValueError):
 
 def to_json(value: Any) -> Any:
     """The value as JSON's own types. Fields become keys."""
+    if type(value) in _PLAIN:  # most are
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, StrEnum):
@@ -35,13 +39,18 @@ def from_json(kind: type[T], value: Any, where: str) -> T:
     """A dataclass from a JSON object. Keys that it does not know are left out. Raises BadRecord."""
     if not isinstance(value, dict):
         raise BadRecord(f"{where} is no object")
-    hints, found = get_type_hints(kind), {}
+    hints, found = _hints(kind), {}  # type: ignore[arg-type]
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         if field.name in value:
             found[field.name] = _checked(hints[field.name], value[field.name], f"{where}.{field.name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise BadRecord(f"{where} has no {field.name}")
     return kind(**found)
+
+
+@functools.cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _checked(kind: Any, value: Any, where: str) -> Any:

@@ -36,6 +36,9 @@ _COLUMNS = (
 )
 
 
+HEADS = tuple(column.head for column in _COLUMNS)
+
+
 def as_csv(results: Results) -> str:
     """A line for each run, as it was measured; the percentiles of its waits between bursts beside it."""
     file = StringIO()
@@ -57,9 +60,9 @@ def as_markdown(results: Results) -> str:
     """What was measured with what, a table of all figures, and the verdict."""
     lines = [f"**{_escaped(results.label)}**", ""]
     lines += [f"- {line}" for line in setting_of(results)]
-    lines += ["", _row([column.head for column in _COLUMNS])]
+    lines += ["", _row(HEADS)]
     lines.append("|" + "|".join("---:" if column.right else "---" for column in _COLUMNS) + "|")
-    lines += [_row(_cells(summary)) for summary in results.summaries]
+    lines += [_row([_escaped(cell) for cell in cells(summary)]) for summary in results.summaries]
     lines += ["", *(f"- {line}" for line in costs(results))]
     if results.verdict is not None:
         lines += ["", results.verdict.sentence]
@@ -120,11 +123,12 @@ def ranged(ratio: Ratio | None, digits: int = 2) -> str:
     return f"{ratio.value:.{digits}f}{interval}"
 
 
-def _cells(summary: Summary) -> list[str]:
+def cells(summary: Summary) -> list[str]:
+    """A summary as a line of a table under HEADS."""
     waits = (summary.itl_p50_s, summary.itl_p95_s, summary.itl_p99_s)
     return [
-        _escaped(summary.task),
-        _escaped(summary.variant) + (f" at {summary.concurrency}" if summary.concurrency > 1 else ""),
+        summary.task,
+        summary.variant + (f" at {summary.concurrency}" if summary.concurrency > 1 else ""),
         _spread(summary.generation_tps),
         ranged(summary.ratio),
         "" if summary.variant == PLAIN or summary.acceptance is None else f"{summary.acceptance:.3f}",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,11 +12,13 @@ from typing import Any
 
 from specdec_cli.bench.records import BadRecord, from_json, to_json
 from specdec_cli.errors import UsageError
+from specdec_cli.wholefile import write_whole
 
 SCHEMA = "specdec.bench/1"
 PLAIN = "plain"  # the variant that the speed of all others is compared with
 EXACT = "plain-exact"  # plain decoding with --exact, where that is asked for: its texts are those to compare with
 LARGEST = 1 << 28  # bytes of a result file that is read
+_LOWEST, _HIGHEST = 1e-6, 1e9  # tokens per second that can be
 
 Key = tuple[str, str, int, int]  # task, variant, repeat, concurrency: what a run is
 
@@ -106,12 +106,24 @@ class Run:
     tokens_sha256: str | None = None
     text_sha256: str | None = None
     finish: str | None = None
+    verified_at: tuple[int, ...] = ()  # rounds that judged the first, second, ... draft token
+    accepted_at: tuple[int, ...] = ()  # and those that accepted it
+    lengths: tuple[int, ...] = ()  # rounds that drafted 0, 1, 2, ... tokens
     concurrency: int = 1
     client: Clock | None = None  # of a server; the other figures are then its own timings, where it has some
 
     @property
     def key(self) -> Key:
         return (self.task, self.variant, self.repeat, self.concurrency)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What passes cost, as the session that drafted knew it after its last run."""
+
+    passes: tuple[tuple[int, float], ...]  # tokens of a pass of the target, and its seconds
+    step_s: float | None  # one row of the draft model; None without one
+    n_context: int  # tokens in the context by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +221,8 @@ class Results:
     summaries: tuple[Summary, ...] = ()
     verdict: Verdict | None = None
     planned_bytes: Mapping[str, int] = field(default_factory=dict)  # what the memory plan says that each variant needs
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # of variants whose drafts are as long as pays
+    command: str | None = None  # that measures the same again
 
     def done(self) -> set[Key]:
         """What has been measured already."""
@@ -229,8 +243,9 @@ class Results:
         found = [run for run in self.runs if run.variant == variant and task in (None, run.task)]
         return sorted(found, key=lambda run: run.repeat)
 
-    def with_run(self, run: Run) -> Results:
-        return replace(self, runs=(*self.runs, run))
+    def with_run(self, run: Run, curve: Curve | None = None) -> Results:
+        curves = self.curves if curve is None else {**self.curves, run.variant: curve}
+        return replace(self, runs=(*self.runs, run), curves=curves)
 
 
 def document(results: Results) -> dict[str, Any]:
@@ -240,15 +255,11 @@ def document(results: Results) -> dict[str, Any]:
 
 def write(path: Path, results: Results) -> None:
     """Write a result file beside its place and rename it there, so that there is always a whole one. Raises UsageError."""
-    unfinished = None
+    # A name that is no text, as a file's may be, is written as JSON's escape of it.
+    data = _lines(document(results)).encode(errors="backslashreplace")
     try:
-        handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(_lines(document(results)))
-        Path(unfinished).replace(path)
+        write_whole(path, data)
     except OSError as error:
-        if unfinished is not None:
-            Path(unfinished).unlink(missing_ok=True)
         raise UsageError(
             f"The results cannot be written to {path}.", f"{error.strerror or error}.", "Name another file with -o."
         ) from None
@@ -268,14 +279,31 @@ def _lines(found: Mapping[str, Any]) -> str:
 
 def load(path: Path) -> Results:
     """Read a result file. Raises UsageError with what is wrong with it."""
+    return checked(path, read(path))
+
+
+def read(path: Path) -> Any:
+    """What a JSON file holds. Raises UsageError."""
     try:
-        if path.stat().st_size > LARGEST:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no result file.", "It is no file at all.")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
             raise UsageError(f"{path} is no result file.", f"It is larger than {LARGEST >> 20} MiB.")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(data.decode("utf-8"), parse_constant=_no_number)
     except OSError as error:
         raise UsageError(f"The result file {path} cannot be read.", f"{error.strerror or error}.") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no result file.", f"It is not JSON: {error}.") from None
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")
+
+
+def checked(path: Path, found: Any) -> Results:
+    """The results that a file's JSON holds. Raises UsageError."""
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema != SCHEMA:
         said = f"Its schema is {schema!r}" if isinstance(schema, str) else "It has no schema"
@@ -286,14 +314,27 @@ def load(path: Path) -> Results:
         results = from_json(Results, found, "the file")
     except BadRecord as bad:
         raise UsageError(f"The result file {path} is damaged.", f"{bad}.", "Measure again, with -o.") from None
-    known = {task.name for task in results.tasks}
-    strangers = [run.task for run in results.runs if run.task not in known]
-    if strangers:
-        raise UsageError(
-            f"The result file {path} is damaged.", f"It has a run of {strangers[0]!r}, which is none of its tasks.",
-            "Measure again, with -o.",
-        )  # fmt: skip
+    if wrong := _unsound(results):
+        raise UsageError(f"The result file {path} is damaged.", wrong, "Measure again, with -o.")
     return results
+
+
+def _unsound(results: Results) -> str | None:
+    """What contradicts itself in a result file, in a sentence."""
+    tasks = [task.name for task in results.tasks]
+    for what, names in (("task", tasks), ("variant", list(results.variants))):
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            return f"It has the {what} {twice!r} twice."
+    if len(results.done()) < len(results.runs):
+        return "It has a run twice."
+    for run in results.runs:
+        for what, name, known in (("tasks", run.task, tasks), ("variants", run.variant, results.variants)):
+            if name not in known:
+                return f"It has a run of {name!r}, which is none of its {what}."
+        rates = [rate for rate in (run.generation_tps, run.prompt_tps) if rate is not None]
+        if run.n_tokens < 0 or run.repeat < 0 or run.concurrency < 1 or not all(_LOWEST <= rate < _HIGHEST for rate in rates):
+            return f"Its run {run.repeat} of {run.task} with {run.variant} has figures that cannot be."
+    return None
 
 
 def resumed(path: Path, fresh: Results) -> Results:
@@ -305,7 +346,7 @@ def resumed(path: Path, fresh: Results) -> Results:
             " ".join(differing[:4]),
             "Give the same models, settings and tasks again, or another file with -o.",
         )
-    return replace(before, summaries=(), verdict=None)
+    return replace(before, summaries=(), verdict=None, command=fresh.command)
 
 
 def differs(before: Results, now: Results) -> Iterable[str]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from specdec_cli.bench.curve import Cost
 from specdec_cli.bench.elsewhere import Command
-from specdec_cli.bench.records import to_json
+from specdec_cli.bench.records import BadRecord, from_json, to_json
 from specdec_cli.bench.results import PLAIN, Machine, Ratio, Spread
 from specdec_cli.bench.statistics import Outcome, outcome, spread
 from specdec_cli.bench.tuning import Search
 from specdec_cli.bench.verdict import shown
 from specdec_cli.bench.ways import Way
+from specdec_cli.errors import UsageError
 
 SCHEMA = "specdec.tune/1"
 
@@ -89,6 +92,14 @@ class Tuned:
 def document(tuned: Tuned) -> dict[str, object]:
     """As JSON's own types."""
     return {"schema": SCHEMA, **to_json(tuned)}
+
+
+def checked(path: Path, found: Any) -> Tuned:
+    """What tune found, from a file's JSON. Raises UsageError."""
+    try:
+        return from_json(Tuned, found, "the file")
+    except BadRecord as bad:
+        raise UsageError(f"The file {path} of specdec tune is damaged.", f"{bad}.", "Tune again, with --json.") from None
 
 
 def standings(found: Search, ways: Sequence[Way]) -> tuple[Standing, ...]:

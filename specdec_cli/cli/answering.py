@@ -20,11 +20,21 @@ _CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 def open_display(settings: Settings) -> Sink:
     """What shows progress and notices, on standard error. Those about the settings come first."""
-    display = Display(settings.value("json", bool), settings.value("quiet", bool), settings.value("live", bool))
-    sink = open_sink(display, sys.stdout, sys.stderr, os.environ)
+    sink = _sink(settings)
     for notice in settings.notices:
         sink.notice(notice)
     return sink
+
+
+def tell(settings: Settings, sentence: str) -> None:
+    """Say something on standard error once the answer has been written."""
+    with _sink(settings) as sink:
+        sink.notice(sentence)
+
+
+def _sink(settings: Settings) -> Sink:
+    display = Display(settings.value("json", bool), settings.value("quiet", bool), settings.value("live", bool))
+    return open_sink(display, sys.stdout, sys.stderr, os.environ)
 
 
 def columns() -> int:

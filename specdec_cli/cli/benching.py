@@ -5,33 +5,38 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from specdec_cli import cache
 from specdec_cli.bench import machine, results, variants
 from specdec_cli.bench.energy import Energy, meters
-from specdec_cli.bench.measure import Bench, Interrupted, Work, replayed
-from specdec_cli.bench.results import ModelFile, Results
+from specdec_cli.bench.measure import Bench, Engine, Interrupted, Work, replayed
+from specdec_cli.bench.results import Results
+from specdec_cli.bench.schedule import Slot
 from specdec_cli.bench.statistics import summarised
 from specdec_cli.bench.variants import Variant
 from specdec_cli.bench.verdict import Thresholds, judge
 from specdec_cli.bench.workloads import LONG, Prepared, Workload, check_length, chosen, from_files, prepare
 from specdec_cli.cli import answering, reporting
-from specdec_cli.cli.opening import session_options
+from specdec_cli.cli.recording import model_file, open_trace, write_head
 from specdec_cli.cli.signals import interruptible
 from specdec_cli.decoding.contracts import PassAborted, SamplingParams
+from specdec_cli.decoding.loop import Event
 from specdec_cli.decoding.verification import Rule
 from specdec_cli.errors import EXIT_ANSWER_IS_NO, EXIT_DONE, EXIT_INTERRUPTED, SpecdecError, UsageError
 from specdec_cli.gguf.reader import read_header
 from specdec_cli.llama import library
 from specdec_cli.llama.interrupt import Interrupt
+from specdec_cli.opening import session_options
 from specdec_cli.options import Listener, SessionOptions
 from specdec_cli.session import Request, Session
 from specdec_cli.settings.build import sampling_values
 from specdec_cli.settings.resolve import Settings, Source, with_metadata
 from specdec_cli.settings.table import RUN, SETTINGS
+from specdec_cli.tracing.recording import Name, traced
+from specdec_cli.tracing.writing import TraceFile
 from specdec_cli.ui.benched import render_benched
 from specdec_cli.ui.sinks import Sink
 
@@ -68,8 +73,12 @@ def execute(settings: Settings) -> int:
     measured: Results | None = None
     interrupted = False
     try:
-        with answering.open_display(settings) as sink, interruptible(interrupt):
-            for measured in _measured(settings, path, sink, interrupt):
+        with (
+            answering.open_display(settings) as sink,
+            open_trace(settings, sink) as trace,
+            interruptible(interrupt),
+        ):
+            for measured in _measured(settings, path, sink, interrupt, trace):
                 if path is not None:
                     results.write(path, measured)
     except (PassAborted, Interrupted, KeyboardInterrupt):
@@ -83,13 +92,15 @@ def execute(settings: Settings) -> int:
     measured = dataclasses.replace(measured, summaries=summarised(measured), verdict=judge(measured, _thresholds(settings)))
     if path is not None:
         results.write(path, measured)
-    reporting.answer(settings, measured, render_benched)
+    reporting.answer(settings, measured, render_benched, path)
     if interrupted:
         return EXIT_INTERRUPTED
     return EXIT_DONE if measured.verdict is None or measured.verdict.passed else EXIT_ANSWER_IS_NO
 
 
-def _measured(settings: Settings, path: Path | None, sink: Sink, interrupt: Interrupt) -> Iterator[Results]:
+def _measured(
+    settings: Settings, path: Path | None, sink: Sink, interrupt: Interrupt, trace: TraceFile | None
+) -> Iterator[Results]:
     """The results so far, after each run. Raises PassAborted, Interrupted, SpecdecError."""
     reporting.check_output(settings)
     workloads = _workloads(settings)
@@ -113,7 +124,11 @@ def _measured(settings: Settings, path: Path | None, sink: Sink, interrupt: Inte
     reporting.check_output(settings)  # again: another bench may have begun it meanwhile
     before = results.resumed(path, fresh) if path is not None and path.exists() else fresh
     requests = {each.task.name: Request(each.prompt, params, each.task.n_predict, ignore_eos=True) for each in work}
-    todo = Work(requests, sessions, settings.value("repeats", int), together)
+    if trace is not None:
+        write_head(trace, settings, fresh.models)
+    todo = Work(
+        requests, sessions, settings.value("repeats", int), together, partial(_Traced, trace) if trace is not None else None
+    )
     yield before
     with Energy(meters(gpu=gpu)) as energy, Bench(todo, energy, listener, replayed) as bench:
         yield from bench.run(before)
@@ -216,17 +231,25 @@ def _fresh(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=machine.this_machine(),
         build=library.build(),
-        models={role: _model_file(role, file, listener) for role, file in files.items()},
+        models={role: model_file(role, file, listener) for role, file in files.items()},
         settings=_decisive(settings, plain),
         tasks=tuple(each.task for each in work),
         variants=tuple(each.name for each in found),
+        command=reporting.command(settings),
     )
 
 
-def _model_file(role: str, path: Path, listener: Listener) -> ModelFile:
-    listener.progress(f"reading the {role} for its hash", None)
-    header = read_header(path)
-    return ModelFile(str(path), path.stat().st_size, cache.file_hash(path), f"{header.architecture} {header.quantisation}")
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """A session whose runs go into the trace, under the name of a slot."""
+
+    trace: TraceFile
+    session: Engine
+    slot: Slot
+
+    def generate(self, request: Request, /) -> Iterator[Event]:
+        assert isinstance(self.session, Session)
+        return traced(self.trace, self.session, request, Name(self.slot.task, self.slot.variant, self.slot.repeat))
 
 
 def _decisive(settings: Settings, plain: Session) -> Mapping[str, str]:

@@ -14,10 +14,8 @@ from specdec_cli.ui.compared import as_csv, as_markdown, document, render_compar
 
 def execute(paths: Sequence[Path], form: Format, *, force: bool) -> int:
     """Show the comparison; returns the exit code. Raises UsageError for work that is not the same, unless forced."""
-    if odd := [path for path in paths if path.exists() and not path.is_file()]:
-        raise UsageError(f"{odd[0]} is no result file.", "It is no file at all.", "specdec bench compare A.json B.json")
-    names = _names(paths)
-    compared = comparison.compare([results.load(path) for path in paths], names)
+    called = names(paths)
+    compared = comparison.compare([results.load(path) for path in paths], called)
     if compared.unequal and not force:
         raise UsageError(
             "These files are of unequal work.",
@@ -26,7 +24,7 @@ def execute(paths: Sequence[Path], form: Format, *, force: bool) -> int:
         )
     match form:
         case Format.JSON:
-            answering.answer_json(document(compared, names))
+            answering.answer_json(document(compared, called))
         case Format.CSV:
             answering.answer(as_csv(compared))
         case Format.MARKDOWN:
@@ -36,7 +34,7 @@ def execute(paths: Sequence[Path], form: Format, *, force: bool) -> int:
     return EXIT_DONE
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def names(paths: Sequence[Path]) -> list[str]:
     """The files' names, as short as they tell them apart."""
     short = [path.name for path in paths]
     return short if len(set(short)) == len(short) else [str(path) for path in paths]

@@ -49,7 +49,7 @@ def execute(settings: Settings, given: Given) -> int:
     except KeyboardInterrupt:
         interrupted = True
     if kept:
-        reporting.answer(settings, kept[0], render_served)
+        reporting.answer(settings, kept[0], render_served, path)
     return EXIT_INTERRUPTED if interrupted else EXIT_DONE
 
 
@@ -86,7 +86,7 @@ def _measure(settings: Settings, path: Path | None, sink: Sink, keep: serving.Ke
     shown = {name: SETTINGS[name].shown(settings.decided[name].value) for name in (*_SAMPLING, "seed", "raw")}
     if endpoint.about.n_ctx is not None:
         shown["ctx_size"] = str(endpoint.about.n_ctx)
-    fresh = serving.fresh(endpoint, label, work, shown)
+    fresh = dataclasses.replace(serving.fresh(endpoint, label, work, shown), command=reporting.command(settings))
     reporting.check_output(settings)  # again: another bench may have begun it meanwhile
     before = results.resumed(path, fresh) if path is not None and path.exists() else fresh
     keep(before)

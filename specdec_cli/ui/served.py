@@ -31,7 +31,7 @@ def render_served(results: Results, *, colour: bool, columns: int) -> str:
     ranges = "median (least-largest)" if roomy else "medians"
     legend = f"tokens/s: {ranges}, by the server's own timings where it has some; TTFT in s, ITL in ms (p50/p95)."
     parts += [Text(), Text(legend, style="dim")]
-    parts += [Text(), Text(_sentence(results, found), style="bold")]
+    parts += [Text(), Text(sentence(results, found), style="bold")]
     return render(Group(*parts), colour=colour, columns=max(columns, _NARROWEST))
 
 
@@ -66,7 +66,8 @@ def _loads(found: list[Load], *, roomy: bool) -> Table:
     return table
 
 
-def _sentence(results: Results, found: list[Load]) -> str:
+def sentence(results: Results, found: list[Load]) -> str:
+    """What a server did, to quote."""
     name = one_line(results.label, _LONGEST_NAME)
     known = [(load.concurrency, load.total_tps.median) for load in found if load.total_tps is not None]
     if len(known) > 1:

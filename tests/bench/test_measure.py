@@ -21,6 +21,7 @@ from specdec_cli.decoding.verification import Rule
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.llama.options import ContextOptions, ModelOptions
 from specdec_cli.options import SessionOptions
+from specdec_cli.pricing import Ledger
 from specdec_cli.session import Request, Session
 from tests.bench import made
 from tests.fakes.drafters import Oracle
@@ -47,6 +48,7 @@ class FakeEngine:
     differs_from: int = 1000
     ends: FinishReason | None = None
     n_runs: int = 0
+    ledger: Ledger | None = None
 
     def forget(self) -> None:
         self.journal.lines.append(f"{self.name} forgets")
@@ -143,6 +145,13 @@ def test_runs_hold_what_was_generated() -> None:
     assert drafted.accepted == drafted.drafted
     assert plain.energy_j == 1.0
     assert found.differences == ()
+    assert plain.lengths == (N,)
+    assert (plain.verified_at, plain.accepted_at) == ((), ())
+    assert sum(drafted.lengths) == drafted.rounds
+    assert sum(k * n for k, n in enumerate(drafted.lengths)) == drafted.drafted
+    assert sum(drafted.accepted_at) == drafted.accepted
+    assert drafted.verified_at == drafted.accepted_at  # an oracle is never refused
+    assert found.curves == {}  # nothing governs these engines
 
 
 def test_every_run_forgets_what_was_before_and_the_warm_up_is_dropped() -> None:

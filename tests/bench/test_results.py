@@ -61,7 +61,13 @@ def _drop(key: str) -> Callable[[dict[str, Any]], object]:
         (lambda document: document["runs"][0].update(n_tokens=True), "not int"),
         (lambda document: document["runs"][0].update(generation_tps=10**400), "the file.runs[0].generation_tps is too large"),
         (lambda document: document["runs"][0].update(itl_s=[[1.0]]), "the file.runs[0].itl_s[0] has 1 values, not 2"),
-        (lambda document: document["runs"][0].update(task="zz"), "a run of 'zz'"),
+        (lambda document: document["runs"][0].update(task="zz"), "a run of 'zz', which is none of its tasks"),
+        (lambda document: document["runs"][0].update(variant="zz"), "a run of 'zz', which is none of its variants"),
+        (lambda document: document["runs"].append(document["runs"][0]), "a run twice"),
+        (lambda document: document["tasks"].append(document["tasks"][0]), "the task 'a' twice"),
+        (lambda document: document["variants"].append("ngram"), "the variant 'ngram' twice"),
+        (lambda document: document["runs"][0].update(generation_tps=-2.0), "figures that cannot be"),
+        (lambda document: document["runs"][0].update(concurrency=0), "figures that cannot be"),
         (lambda document: document["differences"][0].update(cause="weather"), "not one of rounding, fault, sampling"),
         (lambda document: document["models"].update(target=3), "the file.models.target is no object"),
     ],
@@ -84,6 +90,16 @@ def test_what_is_no_document_is_no_result_file(tmp_path: Path, text: str) -> Non
     (tmp_path / "r.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match="no result file"):
         load(tmp_path / "r.json")
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no file at all"):
+        load(tmp_path)
+
+
+def test_a_name_that_is_no_text_is_kept(tmp_path: Path, whole: Results) -> None:
+    write(tmp_path / "r.json", replace(whole, label="a\udcff"))
+    assert load(tmp_path / "r.json").label == "a\udcff"
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
