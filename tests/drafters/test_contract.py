@@ -18,6 +18,7 @@ from specdec_cli.drafters import MODEL, NGRAM
 from specdec_cli.drafters.model import ModelDrafter
 from specdec_cli.drafters.ngram import NgramDrafter
 from specdec_cli.drafters.several import SeveralDrafters
+from tests.docs import example
 from tests.fakes.constraint import FakeConstraint, hashed_grammar
 from tests.fakes.counting import CountingList
 from tests.fakes.drafters import PassingOn
@@ -50,6 +51,7 @@ MAKERS: dict[str, Callable[[], Drafter]] = {
     NGRAM: NgramDrafter,
     "model,ngram": lambda: Mixed(model_drafter(), NgramDrafter()),
     "ngram,model": lambda: Mixed(NgramDrafter(), model_drafter()),
+    example.NAME: example.documented_drafter,
 }
 every_drafter = pytest.mark.parametrize("name", MAKERS)
 PARAMS = [GREEDY, SEEDED, PURE]

@@ -1,0 +1,1 @@
+"""Checks of the documentation: its pages, and the commands in them."""
