@@ -111,7 +111,7 @@ class Conversation:
         self.policy = policy
         self._generate = generate
         self.totals = Totals()
-        self.talk = talk or Talk()
+        self.talk = _fresh(talk, session.n_ctx) if talk is not None else Talk()
         self.pending: tuple[Document, ...] = ()
         self._use(session)
 
@@ -121,8 +121,8 @@ class Conversation:
         self.talk = dataclasses.replace(self.talk, n_dropped=0)
 
     def load(self, talk: Talk) -> None:
-        """Go on with another talk."""
-        self.talk, self.pending = talk, ()
+        """Go on with another talk. Turns that it left out in a shorter context are sent again."""
+        self.talk, self.pending = _fresh(talk, self.session.n_ctx), ()
 
     def attach(self, document: Document) -> None:
         """Send a document with the next question."""
@@ -284,6 +284,12 @@ class _Answer:
         for piece in pieces:
             self._said[piece.part].append(piece.text)
         return Spoken(pieces, event if isinstance(event, Round) else None)
+
+
+def _fresh(talk: Talk, n_ctx: int) -> Talk:
+    """A talk as it goes on in a context of this size: what was left out for lack of room is sent again where there is more."""
+    was = talk.turns[-1].figures.n_ctx if talk.turns else 0
+    return dataclasses.replace(talk, n_dropped=0) if n_ctx > was else talk
 
 
 def _without_last(talk: Talk) -> Talk:

@@ -32,7 +32,7 @@ def app(given: Given) -> int:
         settings, saved = sessions.resumed(given, settings)
     else:
         saved = None
-    model_reference(settings)
+    model_reference(settings, "specdec chat MODEL.gguf")
     from specdec_cli.cli import chatting  # llama.cpp is loaded only for what can be talked with
 
     return chatting.execute(settings, saved)

@@ -21,6 +21,7 @@ from specdec_cli.errors import SpecdecError
 from specdec_cli.llama.grammar import Grammar
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.opening import constraint, session_options
+from specdec_cli.options import SessionOptions
 from specdec_cli.session import Request, Session
 from specdec_cli.settings.build import sampling_values
 from specdec_cli.settings.resolve import Settings, with_metadata
@@ -59,7 +60,7 @@ class Chat:
         self._kept = kept
         self._constraint: Grammar | None = None
         self._trace = trace
-        self.session = self._open(settings)
+        self.session = self._open(settings, session_options(settings, stage))
         try:
             begin(trace, self.effective, self.session, stage)
             self._saved = kept.saved if kept is not None else None
@@ -175,11 +176,11 @@ class Chat:
 
         A draft that does not fit the new one is left out. Raises SpecdecError, PassAborted: the old target is back.
         """
-        old = self.settings
-        session_options(settings, self.stage)  # what cannot be found is told before the old one goes
+        # What cannot be found is told before the old one goes.
+        before, options = self.session.options, replace(session_options(settings, self.stage), draft_optional=True)
         self.session.close()
         try:
-            self.session = self._open(settings, draft_optional=True)
+            self.session = self._open(settings, options)
             try:
                 self.conversation.resume(self.session)
             except BaseException:
@@ -187,7 +188,7 @@ class Chat:
                 raise
         except (SpecdecError, PassAborted):
             self._interrupt.clear()
-            self.session = self._open(old)
+            self.session = self._open(self.settings, before)
             self.conversation.resume(self.session)
             raise
         self.settings = settings
@@ -195,10 +196,8 @@ class Chat:
             self._trace = None
             self.stage.notice("The trace ends here: it is one of the model before.")
 
-    def _open(self, settings: Settings, *, draft_optional: bool = False) -> Session:
-        options = session_options(settings, self.stage)
-        optional = draft_optional or options.draft_optional
-        session = Session(replace(options, changeable=True, shadow=False, draft_optional=optional), self.stage, self._interrupt)
+    def _open(self, settings: Settings, options: SessionOptions) -> Session:
+        session = Session(replace(options, changeable=True, shadow=False), self.stage, self._interrupt)
         try:
             settings = with_metadata(settings, session.model.metadata)
             say_settings(settings, self.stage)

@@ -78,9 +78,9 @@ def _loaded(
             chat.session.close()
             raise
     if edits:
-        n_turns = len(chat.conversation.talk.turns)
-        session = chat.session
-        stage.aside(greeting(session.model.options.path.name, session.drafter_name, session.n_ctx, n_turns))
+        talk, session = chat.conversation.talk, chat.session
+        name = session.model.options.path.name
+        stage.aside(greeting(name, session.drafter_name, session.n_ctx, len(talk.turns), talk.n_dropped))
     return chat
 
 

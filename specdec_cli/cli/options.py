@@ -21,7 +21,6 @@ Given = Mapping[str, Raw]  # by the name of the setting: what stood on the comma
 Body = Callable[[Given], int]
 
 _EPILOG = "Each option has a name in the environment, such as SPECDEC_CTX_SIZE for --ctx-size; flags win."
-_EXAMPLE = 'specdec run MODEL.gguf "PROMPT"'
 _SHOWING = frozenset(setting.name for setting in PANELS["Display"])
 _FLAGS_WIDTH = 36  # longest first column of --help
 
@@ -83,12 +82,12 @@ def settings_command(
     return decorate
 
 
-def model_reference(settings: Settings) -> str:
-    """The target that the settings name. Raises UsageError where they name none."""
+def model_reference(settings: Settings, example: str = 'specdec run MODEL.gguf "PROMPT"') -> str:
+    """The target that the settings name. Raises UsageError where they name none, with an example."""
     reference = settings.maybe("model", str)
     if reference is None:
         raise UsageError(
-            "There is no model.", "None was given: as the first word, with -m, in SPECDEC_MODEL or a profile.", _EXAMPLE
+            "There is no model.", "None was given: as the first word, with -m, in SPECDEC_MODEL or a profile.", example
         )
     return reference
 

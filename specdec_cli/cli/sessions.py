@@ -21,7 +21,7 @@ _NOT_KEPT = frozenset({
     "hf_repo", "hf_repo_draft", "offline", "profile", "prompt", "file", "system_prompt", "json", "live", "quiet", "verbose",
     "grammar_file", "json_schema_file", "force",
 })  # fmt: skip
-_OWN = ("context", "hide_thinking", "markdown")
+_KEPT = tuple(name for name in (*RUN, "context", "hide_thinking", "markdown") if name not in _NOT_KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def resumed(given: Given, settings: Settings) -> tuple[Settings, Kept]:
     before: dict[str, Raw] = {
         name: [str(each) for each in value] if isinstance(value, list) else str(value)
         for name, value in saved.settings.items()
-        if name in SETTINGS and name not in _put_out(given)
+        if name in _KEPT and name not in _put_out(given)
     }
     return resolve({**before, **given}, os.environ, command="chat"), Kept(kept, saved)
 
@@ -49,9 +49,9 @@ def resumed(given: Given, settings: Settings) -> tuple[Settings, Kept]:
 def kept_settings(settings: Settings) -> dict[str, object]:
     """What a session keeps: all that a flag, a command, the environment or a profile decided."""
     found: dict[str, object] = {}
-    for name in (*RUN, *_OWN):
+    for name in _KEPT:
         setting, decided = SETTINGS[name], settings.decided[name]
-        if name not in _NOT_KEPT and decided.source >= Source.PROFILE and decided.value is not None:
+        if decided.source >= Source.PROFILE and decided.value is not None:
             found[name] = worded(setting, decided.value)
     if "draft_fixed" in found:
         found.pop("draft_max", None)  # it follows from the other

@@ -25,6 +25,9 @@ _SAMPLING = (
     "temp", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty", "seed",
 )  # fmt: skip
 
+# What other chats call a command.
+_ELSEWHERE = {"bye": "exit", "quit": "exit", "q": "exit", "?": "help", "file": "read", "retry": "regen", "reset": "clear"}
+
 _NOTHING = Takes()
 
 Body = Callable[[Chat, str], None]
@@ -82,7 +85,7 @@ def _found(name: str) -> str:
         return begun[0]
     if begun:
         raise UsageError(f"/{name} may be {' or '.join(f'/{each}' for each in begun)}.", "", "Write more of it.")
-    near = difflib.get_close_matches(name, COMMANDS, 1)
+    near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, COMMANDS, 1)
     fix = f"Use /{near[0]}, or two slashes to send it as text." if near else "/help lists them; two slashes send it as text."
     raise UsageError(f"There is no command /{name}.", "", fix)
 
@@ -117,7 +120,9 @@ def _draft(chat: Chat, rest: str) -> None:
     if rest:
         chat.switch_drafter(changed(chat.settings, "draft", drafters.NONE if rest == "off" else rest, "/draft"))
     name = chat.session.drafter_name
-    chat.stage.say("Decoding plainly." if name == drafters.NONE else f"Drafting with {name}.")
+    files = [context.model.options.path.name for context in chat.session.contexts if context.model.role == "draft"]
+    by = f"{name}: {files[0]}" if files else name
+    chat.stage.say("Decoding plainly." if name == drafters.NONE else f"Drafting with {by}.")
 
 
 def _k(chat: Chat, rest: str) -> None:
@@ -208,7 +213,7 @@ COMMANDS: Mapping[str, Command] = {
     "read": Command("FILE", "put a document into the next question", slash_talk.read, _FILES),
     "regen": Command("", "answer the last question again, with the next seed", slash_talk.regen),
     "edit": Command("[TEXT]", "change the last question, and answer it again", slash_talk.edit),
-    "undo": Command("", "take back the last question and its answer", slash_talk.undo),
+    "undo": Command("", "take back the last question and its answer, or waiting files", slash_talk.undo),
     "clear": Command("", "begin anew; the system prompt stays", slash_talk.clear),
     "system": Command("[TEXT|off]", "show, set or drop the system prompt", slash_talk.system, Takes(("off",))),
     "copy": Command("", "copy the last answer to the clipboard", slash_talk.copy),

@@ -47,7 +47,11 @@ def edit(chat: Chat, rest: str) -> None:
 
 
 def undo(chat: Chat, _rest: str) -> None:
-    """/undo; right after /clear it brings the talk back."""
+    """/undo; documents that wait for a question go first, and right after /clear it brings the talk back."""
+    if waiting := chat.conversation.pending:
+        chat.conversation.detach()
+        chat.stage.say(f"Taken back: {one_line(', '.join(document.name for document in waiting), _SHOWN)}")
+        return
     if not chat.conversation.talk.turns and chat.cleared is not None:
         chat.conversation.load(chat.cleared)
         chat.cleared = None

@@ -34,10 +34,11 @@ def tokens(n: int) -> str:
     return "1 token" if n == 1 else f"{n:,} tokens"
 
 
-def greeting(target: str, drafter: str, n_ctx: int, n_turns: int) -> list[str]:
+def greeting(target: str, drafter: str, n_ctx: int, n_turns: int, n_dropped: int = 0) -> list[str]:
     """The parts of the line before a talk."""
     drafting = "no drafter" if drafter == "none" else f"drafting: {drafter}"
-    going_on = [f"going on after turn {n_turns}"] if n_turns else []
+    without = f", without the {n_dropped} oldest" if n_dropped else ""
+    going_on = [f"going on after turn {n_turns}{without}"] if n_turns else []
     return [target, drafting, f"context {n_ctx}", *going_on, "/help for commands", "Ctrl-D leaves"]
 
 

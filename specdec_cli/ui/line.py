@@ -147,7 +147,6 @@ class EditedLine:
     def __init__(self, tty: TextIO, commands: Mapping[str, Takes], history: Path | None, *, vi: bool) -> None:
         self._err = ErrorOut(tty)
         self._leaving = False
-        self._offered = False  # whether the line began with something
         self.edits = True
         output = create_output(stdout=tty)
         if isinstance(output, Vt100_Output):
@@ -172,7 +171,6 @@ class EditedLine:
 
     def read(self, first: str = "") -> str | None:
         """The next turn; see Line."""
-        self._offered = bool(first)
         while True:
             try:
                 text = self._session.prompt(default=first)
@@ -210,12 +208,10 @@ class EditedLine:
 
         @keys.add("c-c", filter=typing)
         def clear(event: KeyPressEvent) -> None:
-            """Clear the line; in an empty one, leave at the second time."""
-            if event.current_buffer.text and not self._offered:
-                event.current_buffer.reset()
-                self._leaving = False
-            else:
-                event.app.exit(exception=KeyboardInterrupt)
+            """Clear the line, and say how to leave; the next time, in an empty line, leave."""
+            self._leaving = self._leaving and not event.current_buffer.text
+            event.current_buffer.reset()
+            event.app.exit(exception=KeyboardInterrupt)
 
         return keys
 

@@ -201,7 +201,9 @@ def test_a_full_context_refuses_before_anything_is_passed_and_loses_nothing(smol
         with pytest.raises(PromptError, match=r"full|fit"):
             list(talk.edit("word " * 200, SHORT))
         assert talk.talk == kept
-        assert ended(talk.ask("Go on.", Ask(GREEDY, ignore_eos=True))).turn.finish is FinishReason.CONTEXT
+        report = ended(talk.ask("Go on.", Ask(GREEDY, ignore_eos=True)))
+        assert report.turn.finish is FinishReason.CONTEXT
+        assert report.n_context == report.n_ctx
 
 
 def test_trimming_drops_whole_turns_and_passes_the_rest_again(smollm2: Path) -> None:
@@ -221,6 +223,9 @@ def test_trimming_drops_whole_turns_and_passes_the_rest_again(smollm2: Path) -> 
         assert sum(report.n_dropped_turns for report in reports) == talk.talk.n_dropped
         with pytest.raises(PromptError, match="question does not fit"):
             list(talk.ask("word " * 200, SHORT))
+        assert Conversation(session, talk.talk).talk == talk.talk
+    with opened(smollm2, n_ctx=512) as longer:
+        assert Conversation(longer, talk.talk).talk.n_dropped == 0  # there is room again
 
 
 @pytest.mark.parametrize("drafter", [drafters.NONE, drafters.MODEL])

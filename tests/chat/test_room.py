@@ -34,7 +34,7 @@ def test_full_refuses_with_the_numbers() -> None:
     assert "58 tokens" in caught.value.what
     assert "58" in caught.value.why
     assert "/undo" in caught.value.fix
-    assert "--context trim" in caught.value.fix
+    assert "/context trim" in caught.value.fix
     assert len(fitted(59, ContextPolicy.FULL).ids) == 58
 
 

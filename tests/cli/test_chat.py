@@ -11,6 +11,7 @@ import pytest
 from specdec_cli.cli import slash
 from specdec_cli.settings.table import SETTINGS
 from tests.cli.command import Done, specdec
+from tests.cli.models import write_recurrent
 
 pytestmark = pytest.mark.model
 
@@ -51,13 +52,15 @@ def test_a_pipe_may_hold_one_turn(env: dict[str, str]) -> None:
 
 
 def test_what_fails_is_told_and_the_talk_goes_on(env: dict[str, str]) -> None:
-    done = chat(f"/undo\n/stats now\n/temp hot\n/reg\n/regenn\n/t\n/usr/bin/env?\n//help\n{ASKED}\n", "--json", env=env)
+    done = chat(f"/undo\n/stats now\n/quit\n/temp hot\n/reg\n/regenn\n/t\n/usr/bin/env?\n//help\n{ASKED}\n", "--json", env=env)
     assert done.code == 1
     # the first one is the turn that /reg could not make
     assert [turn.get("question") for turn in objects(done)] == [None, "/usr/bin/env?", "/help", ASKED]
     for part in (
         "There is no question yet",
         "/stats takes nothing behind it.",
+        "It was given ",
+        "Use /exit, or two slashes",
         "/temp hot is not a finite number.",
         "/temp takes a number from 0 to 100",
         "Use /regen, or two slashes",
@@ -79,7 +82,8 @@ def test_commands_change_the_talk(env: dict[str, str], tmp_path: Path) -> None:
     file, export = tmp_path / "talk.json", tmp_path / "talk.md"
     script = [
         ASKED, "/regen", "/edit And of Italy?", "/undo", ASKED, "/system Answer in French.", "Really?", "/tokens", "/stats",
-        f"/save {export}", f"/save {export}", f"/save! {file}", "/clear", "/undo", "/clear", f"/load {file}", "Why?", "/seed 7",
+        f"/save {export}", f"/save {export}", f"/save! {file}", "/clear", "/clear", "/undo", "/clear", f"/save {tmp_path}",
+        f"/save {tmp_path / 'new' / 'x.md'}", f"/load {file}", "Why?", "/seed 7",
         "/top-k", "/context trim", "/thinking off", "/markdown on", "/exit", "never read",
     ]  # fmt: skip
     done = chat("\n".join(script), "--json", env=env)
@@ -92,7 +96,8 @@ def test_commands_change_the_talk(env: dict[str, str], tmp_path: Path) -> None:
         "Taken back: And of Italy?", "System prompt: Answer in French.", "[+ ] accepted", "rounds by draft length",
         f"Saved {export}: 2 turns.", f"There is a file {export} already.", "takes its place.", "Back: 2 turns.",
         "Loaded talk.json: 2 turns.", "seed 7 (/seed)", "top-k 40 (default)", "drops the oldest turns", "Thinking is hidden.",
-        "Markdown is rendered.",
+        "Markdown is rendered.", "The talk is empty.", f"{tmp_path} is a folder.",
+        f"Saved {tmp_path / 'new' / 'x.md'}: 0 turns.",
     ):  # fmt: skip
         assert part in done.err, part
     assert ASKED in export.read_text(encoding="utf-8")
@@ -115,6 +120,15 @@ def test_drafter_and_target_change_in_the_middle_of_a_talk(env: dict[str, str], 
     assert labels == [[smollm2.name]] * 3 + [[smollm2_q4_0.name]] * 2
     for part in ("Drafts: 3 tokens in every round.", "There is no drafter", "nothing.gguf", "no.gguf"):
         assert part in done.err, part
+    assert f"Drafting with model: {smollm2_q4_0.name}." in done.err
+
+
+def test_a_change_of_the_target_says_what_it_decides_once(env: dict[str, str], smollm2_q4_0: Path, tmp_path: Path) -> None:
+    mute = write_recurrent(tmp_path / "mute.gguf")
+    done = chat(f"/model {smollm2_q4_0}\n/model {mute}\nHi\n", env=env)
+    assert done.err.count("(--draft auto)") == 2  # at the start, and for the change; none for going back
+    assert "This model has no chat template." in done.err
+    assert done.text.strip()
 
 
 def test_a_session_goes_on_with_its_settings(env: dict[str, str], tmp_path: Path) -> None:
@@ -141,9 +155,12 @@ def test_documents_are_counted_before_they_are_sent(env: dict[str, str], tmp_pat
     first, second = tmp_path / "first.txt", tmp_path / "two words.txt"
     first.write_text("The code is 4711.\n", encoding="utf-8")
     second.write_bytes("\ufeffUnd \u00e4.\r\n".encode("utf-16-le"))
-    done = chat(f"/read {second}\n/read {tmp_path}/none\nWhich code?\nWhy?\n", "-f", first, "--json", env=env)
+    done = chat(
+        f"/read {first}\n/undo\n/read {second}\n/read {tmp_path}/none\nWhich code?\nWhy?\n", "-f", first, "--json", env=env
+    )
     turns = objects(done)
-    assert [turn["documents"] for turn in turns] == [["first.txt", "two words.txt"], []]
+    assert "Taken back: first.txt, first.txt" in done.err
+    assert [turn["documents"] for turn in turns] == [["two words.txt"], []]
     assert "first.txt goes with the next question:" in done.err
     assert "tokens to pass" in done.err
     assert done.code == 1
@@ -158,7 +175,7 @@ def test_usage_errors_come_before_a_model_is_loaded(env: dict[str, str]) -> None
         done = specdec("chat", "demo", *flags, env=env)
         assert done.code == 2
         assert part in done.err
-    assert "There is no model" in specdec("chat", env=env).err
+    assert "specdec chat MODEL.gguf" in specdec("chat", env=env).err
     assert "There is no model" in specdec("chat", "--session", "new", env=env).err
 
 

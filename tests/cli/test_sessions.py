@@ -56,6 +56,16 @@ def test_a_flag_puts_out_what_excludes_it() -> None:
     assert again.maybe("grammar", str) is None
 
 
+def test_what_a_session_does_not_keep_is_not_taken_from_its_file(tmp_path: Path) -> None:
+    strange = {"history": str(tmp_path / "h"), "file": "x", "system_prompt": "y", "list_sessions": True, "top_k": 7}
+    Store(place("s")).save(Saved(Talk(), settings=strange))
+    again, _ = resumed({"session": "s"}, resolve({"session": "s"}, {}, command="chat"))
+    assert again.maybe("history", Path) is None
+    assert again.maybe("file", Path) is None
+    assert again.maybe("system_prompt", str) is None
+    assert again.value("top_k", int) == 7
+
+
 def test_a_new_session_has_nothing_yet() -> None:
     settings = resolve({"session": "new"}, {}, command="chat")
     again, session = resumed({"session": "new"}, settings)

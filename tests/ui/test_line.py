@@ -109,6 +109,7 @@ EDITOR = pytest.mark.skipif(sys.platform == "win32", reason="the keys come as th
         ("wrong\x03right\r\x04", ["right", None]),
         ("\x03\x03", [None]),
         ("text\x03\x03", [None]),
+        ("\x03text\x03more\r\x04", ["more", None]),
         ("\x03one\r\x03two\r\x04", ["one", "two", None]),
         ("world\x01hello \r\x04", ["hello world", None]),
         ("/mark\t\t of\t\r\x04", ["/markdown off", None]),
@@ -126,6 +127,7 @@ def test_the_keys_of_vi(typed: Typed) -> None:
 @EDITOR
 def test_a_line_may_hold_something_already(typed: Typed) -> None:
     assert typed("!\r\x04", first="again") == ["again!", None]
+    assert typed("!\x03new\r\x04", first="again") == ["", "new", None]  # what was offered is given back
 
 
 @EDITOR
