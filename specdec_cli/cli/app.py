@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "bench": "Measure whether drafting is worth it on this machine.",
     "tune": "Find the fastest drafter and draft length on this machine.",
     "trace": "What happened in a run, from its --trace file.",
-    "verify": "Prove on your own files that drafting leaves the output as it is.",
+    "verify": "Prove on your own files that drafting leaves the output the target's own.",
     "report": "Draw what bench or tune measured, as a page or a plot.",
     "check": "Whether a draft fits a target, and whether both fit in memory.",
     "suggest": "Which drafts fit a target.",

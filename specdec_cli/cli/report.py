@@ -17,12 +17,12 @@ _PLOTS = (".png", ".svg")
 
 @settings_command("report", ("output", "plot", "overwrite", "force", "quiet", "verbose"), rest="files")
 def app(given: Given) -> int:
-    """Draw what specdec bench -o, or specdec tune --json, left in a file.
+    """Draw what bench or tune measured, as a page or a plot.
 
-    -o report.html is a page that needs nothing beside it; .png and .svg are one plot of it. Several files are set side by
-    side as specdec bench compare does: unequal work is refused with 2, and --force draws it all the same. A file that no
-    earlier report has written is not written over without --overwrite. It needs matplotlib: pip install
-    'specdec-cli[report]'.
+    FILES are what specdec bench -o, or specdec tune --json, left. -o report.html is a page that needs nothing beside it;
+    .png and .svg are one plot of it. Several files are set side by side as specdec bench compare does: unequal work is
+    refused with 2, and --force draws it all the same. A file that no earlier report has written is not written over
+    without --overwrite. It needs matplotlib: pip install 'specdec-cli[report]'.
     """
     settings = resolve({name: value for name, value in given.items() if name != "files"}, os.environ)
     words = given["files"]

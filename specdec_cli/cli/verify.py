@@ -19,7 +19,7 @@ _TAKES = (*(name for name in RUN if name not in _NOT_VERIFIED), *_OWN)
 
 @settings_command("verify", _TAKES, words=("model",))
 def app(given: Given) -> int:
-    """Prove on these files that drafting leaves the output the target's own.
+    """Prove on your own files that drafting leaves the output the target's own.
 
     Greedy decoding, sampling under both rules, and the caches are held against what the target alone gives. Takes a minute;
     --thorough takes ten. A prompt of yours (-p, -f) is used beside the built-in ones. Ends with 0 where all is sound, with 1
