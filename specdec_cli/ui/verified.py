@@ -45,9 +45,14 @@ def _check(check: Check) -> Iterator[RenderableType]:
     if check.positions:
         yield Text(f"  accepted at place 1, 2, ... of a draft (predicted): {_positions(check)}", style="dim")
     for at in check.prefixes:
+        found = (
+            f"chi-square {at.chi_square:.1f}, {at.dof} degrees of freedom, p {at.p_value:.2g}; total variation"
+            f" {at.total_variation:.3f}"
+            if at.dof
+            else "too few to tell one law from another"
+        )
         yield Text(
-            f"  {at.n} runs from {one_line(at.prefix, _LONGEST_NAME)} under {at.rule}: chi-square {at.chi_square:.1f},"
-            f" {at.dof} degrees of freedom, p {at.p_value:.2g}; total variation {at.total_variation:.3f}",
+            f"  {at.n} runs from {one_line(at.prefix, _LONGEST_NAME)} under {at.rule}: {found}",
             style="red" if at.alarm else "dim",
         )
 

@@ -51,6 +51,13 @@ def test_it_says_what_was_seen_and_what_that_can_see() -> None:
     assert text.splitlines()[-1] == "FAULT: with model the output is not the target's own (sampling)."
 
 
+def test_too_few_runs_for_a_test_are_told() -> None:
+    few = replace(SAMPLING, prefixes=(replace(SAMPLING.prefixes[0], n=9, dof=0, chi_square=0.0),))
+    text = render_verified(replace(REPORT, checks=(GREEDY, few)), colour=False, columns=200)
+    assert "9 runs from story + 9 under reject: too few to tell one law from another" in text
+    assert "chi-square" not in text
+
+
 def test_nothing_steers_the_terminal() -> None:
     assert "\x1b" not in render_verified(REPORT, colour=False, columns=80)
 
