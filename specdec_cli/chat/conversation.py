@@ -106,10 +106,10 @@ class Conversation:
         session: Session,
         talk: Talk | None = None,
         policy: ContextPolicy = ContextPolicy.FULL,
-        generate: Generate = Session.generate,
+        generate: Generate | None = None,
     ) -> None:
         self.policy = policy
-        self._generate = generate
+        self._generate = generate or (lambda session, request: session.generate(request))
         self.totals = Totals()
         self.talk = _fresh(talk, session.n_ctx) if talk is not None else Talk()
         self.pending: tuple[Document, ...] = ()
