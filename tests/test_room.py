@@ -75,6 +75,27 @@ def test_the_draft_has_the_targets_context() -> None:
     assert found.draft.name == "draft.gguf"
 
 
+def test_what_open_models_hold_counts_as_free_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(replace(MODEL, mmap=False, devices=("none",)))
+    held = plan.target.n_host_fixed
+    assert held >= 500 * MB
+    monkeypatch.setattr(room, "this_machine", lambda: replace(HERE, n_free=HERE.n_free - held))
+    assert room.beside(plan, HERE).n_free == HERE.n_free
+    # Others have taken memory meanwhile, or given some back: never more than there was before.
+    monkeypatch.setattr(room, "this_machine", lambda: replace(HERE, n_free=100 * MB))
+    assert room.beside(plan, HERE).n_free == 100 * MB + held
+    monkeypatch.setattr(room, "this_machine", lambda: HERE)
+    assert room.beside(plan, HERE).n_free == HERE.n_free
+
+
+def test_what_open_models_hold_on_a_gpu_counts_as_free_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(replace(MODEL, devices=("CUDA1",)))
+    ((name, (held, _)),) = plan.on_gpus.items()
+    taken = tuple(replace(gpu, n_free=gpu.n_free - held) if gpu.name == name else gpu for gpu in HERE.gpus)
+    monkeypatch.setattr(room, "this_machine", lambda: replace(HERE, gpus=taken))
+    assert room.beside(plan, HERE).gpus == HERE.gpus
+
+
 def test_this_machine_has_room_for_a_small_model() -> None:
     header = read_header(smollm2())
     found = room.plan_for(header, ModelOptions(smollm2(), devices=("none",)), ContextOptions(n_ctx=512))
