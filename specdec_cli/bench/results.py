@@ -294,8 +294,10 @@ def read(path: Path) -> Any:
         return json.loads(data.decode("utf-8"), parse_constant=_no_number)
     except OSError as error:
         raise UsageError(f"The result file {path} cannot be read.", f"{error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no result file.", "It is no UTF-8.", "specdec bench -o FILE.json") from None
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no result file.", f"It is not JSON: {error}.") from None
+        raise UsageError(f"{path} is no result file.", f"It is not JSON: {error}.", "specdec bench -o FILE.json") from None
 
 
 def _no_number(word: str) -> None:

@@ -98,7 +98,9 @@ def _strips(path: Path, summary: Summary, rounds: tuple[int, int | None], *, col
     n_more = n_rounds - number
     if n_more > 0:
         yield f"{n_more:,} more: --rounds {number}:{min(number + _N_SHOWN, n_rounds)}"
-    if low >= n_rounds:
+    if not n_rounds:
+        yield "The trace has no rounds."
+    elif low >= n_rounds:
         yield f"There is no round {low}: the trace has {n_rounds}."
 
 

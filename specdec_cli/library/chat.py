@@ -14,7 +14,7 @@ from specdec_cli.chat.talk import Turn
 from specdec_cli.chat.thinking import Part, Piece
 from specdec_cli.decoding.contracts import Ended, PromptPass
 from specdec_cli.library.generation import Desk, Generation, Step
-from specdec_cli.library.given import GenerationOptions
+from specdec_cli.library.given import GenerationOptions, check_text
 
 
 class Chat:
@@ -59,6 +59,7 @@ class Chat:
         Raises UsageError; while the answer comes also PromptError (the context is full) and BackendError.
         """
         self._desk.check_free()
+        check_text("question", question)
         ask = self._ask(options, "say")
         return Generation(_steps(self._conversation.ask(question, ask)), self._desk, ask.params.seed)
 

@@ -58,6 +58,8 @@ def load_settings(
 
     The environment sets nothing: a program says itself what it wants. Raises UsageError.
     """
+    if not isinstance(more, Mapping):
+        raise UsageError(f"settings cannot be {more!r}.", "It takes Mapping[str, Value].")
     given: dict[str, Raw] = {"model": _checked("model", _reference(model), "model")}
     if draft != drafters.AUTO:  # the default, which a profile may replace
         given["draft"] = _checked("draft", _reference(draft), "draft")
@@ -102,6 +104,26 @@ def with_options(settings: Settings, options: GenerationOptions, function: str) 
             case _:
                 settings = changed(settings, name, _word(value), label)
     return settings
+
+
+def check_text(label: str, value: object) -> None:
+    """Refuse what is no text. Raises UsageError."""
+    if not isinstance(value, str):
+        raise UsageError(f"{label} cannot be {value!r}.", "It takes str.")
+
+
+def check_messages(prompt: object) -> None:
+    """Refuse what is no list of messages. Raises UsageError."""
+    if not isinstance(prompt, Sequence):
+        raise UsageError(f"prompt cannot be {prompt!r}.", "It takes str | Sequence[Mapping[str, str]].")
+    for message in prompt:
+        parts = (message.get("role"), message.get("content")) if isinstance(message, Mapping) else (None,)
+        if not all(isinstance(part, str) for part in parts):
+            raise UsageError(
+                f"prompt cannot hold the message {message!r}.",
+                "A message has a role and a content, and both are texts.",
+                'Write it as {"role": "user", "content": "..."}.',
+            )
 
 
 def _several(settings: Settings, name: str, texts: Iterable[object]) -> Settings:
@@ -156,7 +178,7 @@ def _of_another_type(label: str, value: object) -> UsageError:
 
 
 def _unknown(name: str) -> UsageError:
-    near = difflib.get_close_matches(name, SETTABLE, 1)
+    near = difflib.get_close_matches(str(name), SETTABLE, 1)
     return UsageError(
         f'There is no setting "{name}".' if name not in SETTINGS else f'settings cannot hold "{name}".',
         "Settings are named like the long flags of: specdec run --help",

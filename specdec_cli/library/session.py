@@ -17,7 +17,7 @@ from specdec_cli.decoding.loop import Event
 from specdec_cli.errors import UsageError
 from specdec_cli.library.chat import Chat
 from specdec_cli.library.generation import Desk, Generation, Step, undisturbed
-from specdec_cli.library.given import GenerationOptions, Value, load_settings, with_options
+from specdec_cli.library.given import GenerationOptions, Value, check_messages, check_text, load_settings, with_options
 from specdec_cli.library.totals import SessionStats
 from specdec_cli.llama.interrupt import Interrupt
 from specdec_cli.opening import constraint, session_options
@@ -102,7 +102,9 @@ class Session:
             "draft_max": draft_max,
             "exact": exact,
         }
-        chosen = load_settings(model, draft, named, settings or {})
+        if progress is not None and not callable(progress):
+            raise UsageError(f"progress cannot be {progress!r}.", "It takes Callable[[str, float | None], None].")
+        chosen = load_settings(model, draft, named, settings if settings is not None else {})
         listener, interrupt = _Listener(progress), Interrupt()
         engine = _opened(chosen, listener, interrupt)
         try:
@@ -167,6 +169,8 @@ class Session:
         Raises PromptError for a model without a chat template.
         """
         self._desk.check_free()
+        if system is not None:
+            check_text("system", system)
         policy = changed(self._settings, "context", context, "context").value("context", Policy)
         system = system if system is not None else self._settings.maybe("system_prompt", str)
         conversation = Conversation(self._engine, Talk(system or None), ContextPolicy(policy.value))
@@ -184,6 +188,8 @@ class Session:
         self.close()
 
     def _encoded(self, prompt: str | Sequence[Mapping[str, str]], system: str | None, *, raw: bool) -> tuple[int, ...]:
+        if system is not None:
+            check_text("system", system)
         if isinstance(prompt, str):
             system = system if system is not None else self._settings.maybe("system_prompt", str)
             return self._engine.encode(prompt, system, raw=raw or self._settings.value("raw", bool))
@@ -193,6 +199,7 @@ class Session:
                 "Messages bring their system message themselves, and need the chat template.",
                 'Begin the messages with {"role": "system", "content": ...}, or join them to one text.',
             )
+        check_messages(prompt)
         return self._engine.encode_messages(prompt).ids
 
     def _ask(self, options: GenerationOptions, function: str) -> Ask:

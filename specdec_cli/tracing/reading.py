@@ -6,14 +6,17 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from specdec_cli.bench.records import BadRecord, from_json
 from specdec_cli.errors import UsageError
 from specdec_cli.tracing.form import KINDS, SCHEMA, AnyLine, ClosedLine, Head, Line, RoundLine
 from specdec_cli.units import visible
 
+N = TypeVar("N", int, float)
+
 LONGEST = 1 << 24  # bytes of a line
+_LARGEST = 2**63  # past this a number is no count, size, time or logit, and sums of it would overflow
 _N_NAMED = 3  # damaged lines that are named; the rest is counted
 
 
@@ -79,6 +82,8 @@ def _lines(file: BinaryIO, path: Path, faults: Faults) -> Iterator[AnyLine]:
 
 def _head(data: bytes, path: Path) -> Head:
     fix = "specdec run MODEL.gguf --trace FILE makes one."
+    if not data:
+        raise UsageError(f"{path} is no trace.", "It is empty.", fix)
     try:
         found = _parsed(data)
         schema = found.get("schema")
@@ -99,7 +104,7 @@ def _head(data: bytes, path: Path) -> Head:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    found = json.loads(data, parse_constant=_no_number, parse_float=_finite)
+    found = json.loads(data, parse_constant=_no_number, parse_float=_number, parse_int=_integer)
     if not isinstance(found, dict):
         raise BadRecord("it is no object")
     return found
@@ -129,10 +134,17 @@ def _no_number(word: str) -> None:
     raise BadRecord(f"{word} is no number")
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise BadRecord(f"{text[:20]} is no number")
+def _number(text: str) -> float:
+    return _bounded(float(text), text)
+
+
+def _integer(text: str) -> int:
+    return _bounded(int(text), text)
+
+
+def _bounded(value: N, text: str) -> N:
+    if not -_LARGEST < value < _LARGEST:
+        raise BadRecord(f"the number {text[:20]} is too large")
     return value
 
 

@@ -144,7 +144,8 @@ def _facts(summary: Summary) -> Table:
     add("tokens per pass", number(totals.tokens_per_pass, 2))
     add("acceptance rate", counted(totals.acceptance, totals.n_accepted, totals.n_drafted))
     if totals.drafters:
-        add("drafted by", one_line(", ".join(f"{name} in {n} rounds" for name, n in totals.drafters.most_common(4)), _LONGEST))
+        drafters = ", ".join(f"{name} in {n} {'round' if n == 1 else 'rounds'}" for name, n in totals.drafters.most_common(4))
+        add("drafted by", one_line(drafters, _LONGEST))
     add("time", _time(totals))
     if totals.n_expected:
         add("expected", _expected(totals))

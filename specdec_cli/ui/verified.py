@@ -52,7 +52,7 @@ def _check(check: Check) -> Iterator[RenderableType]:
             else "too few to tell one law from another"
         )
         yield Text(
-            f"  {at.n} runs from {one_line(at.prefix, _LONGEST_NAME)} under {at.rule}: {found}",
+            f"  {at.n} {'run' if at.n == 1 else 'runs'} from {one_line(at.prefix, _LONGEST_NAME)} under {at.rule}: {found}",
             style="red" if at.alarm else "dim",
         )
 

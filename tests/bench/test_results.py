@@ -92,6 +92,13 @@ def test_what_is_no_document_is_no_result_file(tmp_path: Path, text: str) -> Non
         load(tmp_path / "r.json")
 
 
+def test_bytes_that_are_no_text_are_told_plainly(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_bytes(b"\xf2\x00")
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path / "r.json")
+    assert (caught.value.why, caught.value.fix) == ("It is no UTF-8.", "specdec bench -o FILE.json")
+
+
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file at all"):
         load(tmp_path)

@@ -149,6 +149,11 @@ def test_a_file_is_shown_with_its_rounds(tmp_path: Path) -> None:
     assert "There is no round 9: the trace has 3." in specdec("trace", path, "--rounds", "9:").text
 
 
+def test_a_trace_without_rounds_says_so(tmp_path: Path) -> None:
+    done = specdec("trace", written(tmp_path / "t.jsonl", [head(), run_line()]))
+    assert done.text.endswith("The trace has no rounds.\n")
+
+
 def test_failures_and_differences_are_shown(tmp_path: Path) -> None:
     path, other = written(tmp_path / "a.jsonl", a_trace()), written(tmp_path / "b.jsonl", [*a_trace()[:3]])
     assert "dearest refusal" in specdec("trace", path, "--worst", "--top", "1").text

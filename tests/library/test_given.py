@@ -82,6 +82,12 @@ def test_what_cannot_be_meant_is_refused_by_its_name(more: dict[str, Value], nam
     assert "--" not in caught.value.what
 
 
+@pytest.mark.parametrize("more", [["temp"], {1: 1}])
+def test_settings_of_another_type_are_refused(more: Any) -> None:
+    with pytest.raises(UsageError, match=r"settings cannot be|no setting"):
+        loaded(more)
+
+
 def test_a_near_setting_is_suggested() -> None:
     with pytest.raises(UsageError) as caught:
         loaded({"cache_typ_k": "q8_0"})

@@ -51,6 +51,27 @@ def session(smollm2: Path) -> Iterator[Session]:
         yield loaded
 
 
+@pytest.mark.parametrize(
+    "prompt", [None, 3, b"x", ["a"], [{}], [{"role": "user"}], [{"role": "user", "content": 3}], {"role": "user"}]
+)
+def test_a_prompt_of_another_type_is_refused(session: Session, prompt: Any) -> None:
+    with pytest.raises(UsageError, match=r"^prompt cannot"):
+        session.generate(prompt)
+
+
+def test_what_is_no_text_is_refused(session: Session, smollm2: Path) -> None:
+    words: Any = 3
+    for wrong in (
+        lambda: session.generate("Hi.", system=words),
+        lambda: session.chat(words),
+        lambda: session.chat().say(words),
+    ):
+        with pytest.raises(UsageError, match="cannot be 3"):
+            wrong()
+    with pytest.raises(UsageError, match="progress cannot be 3"):
+        load(smollm2, progress=words)
+
+
 def test_the_types_that_a_program_sees(session: Session) -> None:
     """Checked by mypy; the run shows that they are true."""
     generation = session.generate([{"role": "user", "content": "Hi."}], n_predict=4, stop=("x", "y"), logit_bias={1: -1.0})

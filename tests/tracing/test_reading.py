@@ -53,6 +53,8 @@ def test_a_trace_without_its_last_line_is_known_as_cut(tmp_path: Path) -> None:
         b'{"line": "end", "run": NaN}',
         b'{"line": "closed", "runs": 1e999, "rounds": 1}',
         b'{"line": "closed", "runs": ' + b"9" * 5000 + b', "rounds": 1}',
+        b'{"line": "closed", "runs": 1e300, "rounds": 1}',
+        b'{"line": "closed", "runs": ' + b"9" * 30 + b', "rounds": 1}',
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b"x" * (LONGEST + 10),
@@ -68,6 +70,13 @@ def test_a_damaged_line_is_named_and_left_out(line: bytes, tmp_path: Path) -> No
     assert len(list(lines(path, faults))) == 7
     assert len(faults.sentences()) == 1
     assert faults.sentences()[0].startswith("Line 2 is left out: ")
+
+
+def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").touch()
+    with pytest.raises(UsageError) as caught:
+        list(lines(tmp_path / "t.jsonl", Faults()))
+    assert caught.value.why == "It is empty."
 
 
 def test_many_damaged_lines_are_counted(tmp_path: Path) -> None:

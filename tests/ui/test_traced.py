@@ -57,6 +57,10 @@ def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
             assert line.isprintable()
 
 
+def test_one_round_is_no_plural() -> None:
+    assert re.search(r"in 1 round$", summary([head(), run_line(), round_line(0, [" a"], 1, " b"), end_line()]), re.MULTILINE)
+
+
 def test_notes_come_first() -> None:
     assert summary(a_trace(), 80, "The trace is cut.").startswith("note: The trace is cut.")
 

@@ -56,6 +56,8 @@ def test_too_few_runs_for_a_test_are_told() -> None:
     text = render_verified(replace(REPORT, checks=(GREEDY, few)), colour=False, columns=200)
     assert "9 runs from story + 9 under reject: too few to tell one law from another" in text
     assert "chi-square" not in text
+    one = replace(SAMPLING, prefixes=(replace(SAMPLING.prefixes[0], n=1, dof=0),))
+    assert "  1 run from story" in render_verified(replace(REPORT, checks=(one,)), colour=False, columns=200)
 
 
 def test_nothing_steers_the_terminal() -> None:
